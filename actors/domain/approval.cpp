@@ -217,6 +217,15 @@ std::optional<v1::Reply> check_room(const transaction& tx, const v1::Principal& 
   return std::nullopt;
 }
 
+/// Who asks and withdraws without end must not fill the store before the time of what has ended is over.
+void forget_oldest_ended(transaction& tx, const v1::Principal& asker) {
+  if (asker.kind() != v1::Principal::SESSION)
+    return;
+  const approval_filter ended{.scope = tx.scope(), .open = false, .asker = asker.id(), .of_conversation = false};
+  if (tx.count<v1::Approval>(ended) >= limits::approvals_ended_per_session_max)
+    tx.erase(tx.find<v1::Approval>(ended).front());
+}
+
 /// What the same asker has asked for under this key before, the newest.
 std::optional<v1::Approval> asked_before(const transaction& tx, const v1::Principal& asker, const std::string& request_key) {
   if (request_key.empty())
@@ -309,6 +318,8 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
     return approval_reply(std::move(*first));
   if (auto full = check_room(tx, who, r.has_conversation()))
     return *full;
+  if (!r.has_conversation())
+    forget_oldest_ended(tx, who);
   if (first && first->decided_at_ms() == 0)
     withdraw(tx, *first, "its asker asks for another action now");
   a.set_id(tx.in().new_uuid());

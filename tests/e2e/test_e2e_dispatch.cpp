@@ -124,7 +124,7 @@ TEST_CASE("a worker on pipes has no terminal, and its output, errors and exit st
   CHECK(ran.out.find("terminal") == std::string::npos);
   auto started = node.ctl_json({"spawn", "--pipes", "--", "sh", "-c", "read x; echo got-$x; cat; exit 4"});
   const auto id = started.at("id").get<std::string>();
-  CHECK(node.ctl({"pty", "send", id, "word", "--enter"}).status == 0);
+  CHECK(eventually([&] { return node.ctl({"pty", "send", id, "word", "--enter"}).status == 0; }));
   CHECK(eventually([&] { return node.ctl({"pty", "read", id}).out.find("got-word") != std::string::npos; }));
   CHECK(node.ctl({"pty", "send", id, "more", "--enter", "--end-of-input"}).status == 0);
   CHECK(eventually([&] {

@@ -14,7 +14,8 @@ bool is_path(const std::string& path) { return path.size() <= limits::path_bytes
 bool is_scope(const std::string& scope) { return !scope.empty() && is_path(scope); }
 
 bool in_bounds(const v1::WatchRequest& m) {
-  if (!is_scope(m.scope()) || !is_path(m.subject()) || !is_id(m.subscription()) || m.types_size() > 32)
+  const bool is_placed = is_scope(m.scope()) || (m.scope().empty() && m.subscription().empty());
+  if (!is_placed || !is_path(m.subject()) || !is_id(m.subscription()) || m.types_size() > 32)
     return false;
   return std::all_of(m.types().begin(), m.types().end(), is_id);
 }
@@ -44,6 +45,8 @@ void go_on(const Request&) {}
 
 /// As the watch does: an accepted one never fails on the query it asks.
 void go_on(const v1::WatchRequest& m) {
+  if (m.scope().empty())
+    return; // the feed is asked of the hub alone
   v1::Query q;
   q.set_scope(m.scope());
   q.mutable_principal()->set_kind(v1::Principal::OPERATOR);

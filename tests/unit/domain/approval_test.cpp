@@ -183,6 +183,24 @@ TEST_CASE("one session has a bounded number of approvals open and leaves room fo
   CHECK_FALSE(w.reply(question(s)).has_refusal());
 }
 
+TEST_CASE("of what one session has asked for only so much is kept that has ended, and the oldest goes") {
+  domain_world w;
+  const auto s = w.session(), peer = w.session({}, 101);
+  const auto others = w.reply(question(peer)).approval();
+  REQUIRE_FALSE(w.reply(decision(others, "red")).has_refusal());
+  std::vector<std::string> asked;
+  for (std::size_t i = 0; i < limits::approvals_ended_per_session_max + 3; ++i) {
+    const auto one = w.reply(question(s)).approval();
+    asked.push_back(one.id());
+    REQUIRE_FALSE(w.reply(decision(one, "red")).has_refusal());
+    w.pass(1);
+  }
+  w.reply(question(s));
+  for (std::size_t i = 0; i < 5; ++i)
+    CHECK(w.rows.row<approval>(domain::key(asked[i])).has_value() == (i > 3));
+  CHECK(w.rows.row<approval>(domain::key(others.id())).has_value());
+}
+
 TEST_CASE("a session sees what it has asked for, a coordinator what it may decide and a person everything") {
   domain_world w;
   const auto s = w.session(), peer = w.session({}, 101), leader = w.session("mode:gateway", 102);
