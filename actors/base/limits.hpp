@@ -283,9 +283,9 @@ inline constexpr std::size_t driver_stderr_bytes = 8 * kib;
 inline constexpr std::size_t driver_locked_paths_max = 1'024;
 /// The driver answers a hook question that nobody answers.
 inline constinit bound<milliseconds> hook_question_deadline{milliseconds{8'000}};
-/// Pieces of a text are joined for so long before they are sent.
+/// For this long a driver joins pieces of a text before it sends them.
 inline constinit bound<milliseconds> delta_join{milliseconds{20}};
-/// An agent that says nothing for so long outside of a tool is told about.
+/// After this long without a word of the agent outside of a tool, a notice says so.
 inline constinit bound<milliseconds> conversation_silence{minutes{5}};
 /// An agent without a turn ends after this; the next prompt starts it again.
 inline constinit bound<milliseconds> conversation_idle{minutes{15}};

@@ -117,7 +117,7 @@ caf::result<log_state_ptr> append(self_ptr self, const log_frames& f) {
   const auto before = (*log)->end();
   for (const auto& frame : f.frames)
     if (auto at = (*log)->append(frame); !at) {
-      // What was kept of them is not to be kept twice: who asked reads the log anew.
+      // Some of them may stand in the log by now: the caller reads the log again before it appends.
       return (*log)->end() == before ? failure_of(at.failure()) : fail(errc::unavailable, at.failure().text);
     }
   if (f.sync)

@@ -14,7 +14,7 @@
 
 namespace swarm {
 
-/// Which log; it is made when there is none.
+/// Names a log, which is made when there is none.
 struct conversation_log_name {
   std::string id;           // of the conversation
   std::uint64_t synced = 0; // as the row says
