@@ -289,9 +289,29 @@ inline constinit bound<milliseconds> delta_join{milliseconds{20}};
 inline constinit bound<milliseconds> conversation_silence{minutes{5}};
 /// An agent without a turn ends after this; the next prompt starts it again.
 inline constinit bound<milliseconds> conversation_idle{minutes{15}};
+/// Drivers whose agent has ended stay so long, and so many of them on a node: the one that rests longest ends first.
+inline constinit bound<milliseconds> resting_driver_max{hours{24}};
+inline constinit bound<std::size_t> resting_drivers_max{64};
 /// Starts of a conversation's driver in a row that no prompt has come through.
 inline constexpr std::size_t conversation_starts_max = 3;
 inline constexpr std::size_t conversation_last_text_bytes_max = 8 * kib;
+/// Turns in a row that mail has begun, and no person and no task: two agents must not answer each other for ever.
+inline constexpr std::size_t conversation_own_turns_max = 8;
+/// An agent that works for a task is denied what no person has decided by then.
+inline constinit bound<milliseconds> conversation_task_approval{minutes{30}};
+/// Nobody is asked what an agent may do for at most this long.
+inline constexpr milliseconds conversation_bypass_max = hours{8};
+/// What an agent may do unasked.
+inline constexpr std::size_t conversation_patterns_max = 64;
+inline constexpr std::size_t conversation_pattern_bytes_max = 1 * kib;
+inline constexpr std::size_t prompt_attachments_max = 16;
+inline constexpr std::size_t attachment_name_bytes_max = 256;
+inline constexpr std::size_t attachment_type_bytes_max = 128;
+/// What is too large for a row or a frame of the log stands in a file of its own.
+inline constinit bound<std::size_t> conversation_blob_bytes_max{16 * mib};
+inline constinit bound<std::size_t> conversation_blobs_bytes_max{256 * mib};
+/// A blob that no prompt and no approval names.
+inline constinit bound<milliseconds> conversation_blob_unnamed{hours{24}};
 inline constexpr std::size_t conversation_frame_bytes_max = 256 * kib;
 inline constexpr std::size_t open_item_bytes_max = 256 * kib;
 inline constinit bound<std::size_t> conversation_log_bytes_max{256 * mib};

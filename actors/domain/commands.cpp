@@ -146,6 +146,7 @@ constexpr std::array specs{
   command_spec{.body = c::kResumeConversation, .run = run<&c::resume_conversation, resume_conversation>, .from = who_chats, .store = does_not_grow},
   command_spec{.body = c::kStopConversation, .run = run<&c::stop_conversation, stop_conversation>, .from = who_chats, .store = does_not_grow},
   command_spec{.body = c::kRenameConversation, .run = run<&c::rename_conversation, rename_conversation>, .from = who_chats, .store = does_not_grow},
+  command_spec{.body = c::kSetConversation, .run = run<&c::set_conversation, set_conversation>, .from = who_chats, .store = does_not_grow},
   command_spec{.body = c::kDeleteConversation, .run = run<&c::delete_conversation, delete_conversation>, .from = who_chats, .store = does_not_grow},
   command_spec{.body = c::kReportConversation,
                .run = run<&c::report_conversation, report_conversation>,

@@ -113,6 +113,7 @@ constexpr std::array operations{
 
   operation_row{give_grants, no, operator_only, "give grants to a session or worker"},
   operation_row{make_coordinators, no, operator_only, "register a session, or ask for a worker, that is labeled mode:gateway"},
+  operation_row{loosen_permissions, no, operator_only, "let the agent of a conversation do something that nobody is asked about"},
   operation_row{choose_identity, no, operator_only, "register a session under whatever identity"},
   operation_row{cross_identity, no, {.all = {p::OPERATOR, p::NODE}, .with = {{{p::SESSION, "cross_identity"}}}}, "override the identity boundary"},
   operation_row{act_as_session, no, operator_only, "act as another session"},
@@ -155,6 +156,8 @@ constexpr std::array calls{
   call_row{"swarm.v1.Coordination.WaitForActivity", wait_for_activity},
   call_row{"swarm.v1.Coordination.Attach", attach_session},
   call_row{"swarm.v1.Conversations.Read", ask},
+  call_row{"swarm.v1.Conversations.ReadBlob", ask},
+  call_row{"swarm.v1.Conversations.WriteBlob", execute},
   call_row{"swarm.v1.Ptys.Create", pty_create},
   call_row{"swarm.v1.Ptys.List", pty_list},
   call_row{"swarm.v1.Ptys.Read", pty_read},

@@ -143,6 +143,7 @@ enum class operation : std::uint8_t {
   // Inside of commands and queries.
   give_grants,
   make_coordinators,
+  loosen_permissions,
   choose_identity,
   cross_identity,
   act_as_session,

@@ -62,6 +62,7 @@ v1::Reply interrupt_conversation(transaction&, const v1::InterruptConversation&)
 v1::Reply resume_conversation(transaction&, const v1::ResumeConversation&);
 v1::Reply stop_conversation(transaction&, const v1::StopConversation&);
 v1::Reply rename_conversation(transaction&, const v1::RenameConversation&);
+v1::Reply set_conversation(transaction&, const v1::SetConversation&);
 v1::Reply delete_conversation(transaction&, const v1::DeleteConversation&);
 v1::Reply report_conversation(transaction&, const v1::ReportConversation&);
 // sweep.cpp

@@ -35,6 +35,7 @@ text_rule rule_of(v1::Rule::Text text) {
     case v1::Rule::CHOICE: return {approval_choice_bytes_max, false};
     case v1::Rule::PAGE_TOKEN: return {page_token_bytes_max, true};
     case v1::Rule::ACTION: return {approval_action_bytes_max, true};
+    case v1::Rule::PATTERN: return {conversation_pattern_bytes_max, false};
     default: return {id_bytes_max, false};
   }
 }
@@ -61,6 +62,7 @@ count_rule rule_of(v1::Rule::Count count) {
     case v1::Rule::ARGUMENTS: return {argv_count_max(), argv_bytes_max()};
     case v1::Rule::CHOICES: return {approval_choices_max, 0};
     case v1::Rule::GRANTS: return {grants_max, 0};
+    case v1::Rule::PATTERNS: return {conversation_patterns_max, 0};
     default: return {list_elements_max, 0};
   }
 }
@@ -72,6 +74,7 @@ std::optional<limits::milliseconds> longest(v1::Rule::Span span) {
     case v1::Rule::LOCK_WAIT: return limits::lock_wait_max();
     case v1::Rule::KEY_TTL: return limits::kv_ttl_max();
     case v1::Rule::GRANT: return limits::grant_time_max;
+    case v1::Rule::BYPASS: return limits::conversation_bypass_max;
     default: return std::nullopt;
   }
 }

@@ -131,7 +131,7 @@ const std::vector<subject>& subjects() {
     {"use the terminals of agents", terminals_of(terminal::agent)},
     {"decide approvals", {right_to(c::kDecideApproval)}},
     {"act as another session, give grants, register coordinators and other identities",
-     {right_to(act_as_session), right_to(give_grants), right_to(make_coordinators), right_to(choose_identity)}},
+     {right_to(act_as_session), right_to(give_grants), right_to(make_coordinators), right_to(loosen_permissions), right_to(choose_identity)}},
     {"stop, back up or change the node and its cluster",
      {right_to(node_shutdown), right_to(node_backup), right_to(node_kill_actor), right_to(set_passphrase), right_to(cluster_found),
       right_to(cluster_create_join_token), right_to(cluster_join), right_to(cluster_unlock_authority), right_to(cluster_revoke_node),

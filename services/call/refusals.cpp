@@ -28,6 +28,7 @@ std::string_view name_without_call(domain::operation what) {
     case pty_peek: return "pty_peek";
     case give_grants: return "give_grants";
     case make_coordinators: return "make_coordinators";
+    case loosen_permissions: return "loosen_permissions";
     case choose_identity: return "choose_identity";
     case cross_identity: return "cross_identity";
     case act_as_session: return "act_as_session";

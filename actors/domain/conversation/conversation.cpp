@@ -144,11 +144,44 @@ void end_driver_unstarted(transaction& tx, const conversation& c) {
     end_session(tx, *session, "instance.deregistered", false, nullptr);
 }
 
+/// Who may not decide what an agent asks does not say what it need not ask.
+std::optional<v1::Reply> check_loosening(const transaction& tx, conversation::Permissions permissions, bool adds_patterns) {
+  if (permissions != conversation::AUTO_EDIT && permissions != conversation::AUTO && !adds_patterns)
+    return std::nullopt;
+  if (auto refused = may(tx.command().principal(), operation::loosen_permissions)) {
+    v1::Reply r;
+    *r.mutable_refusal() = std::move(*refused);
+    return r;
+  }
+  if (tx.acting_session())
+    return refuse(v1::Refusal::FORBIDDEN, "A session does not say what an agent may do unasked. Do it as yourself, without --session.");
+  return std::nullopt;
+}
+
+std::optional<v1::Reply> check_permissions(conversation::Permissions permissions, std::int64_t for_ms) {
+  if (!conversation::Permissions_IsValid(permissions))
+    return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
+  if (for_ms != 0 && permissions != conversation::AUTO)
+    return refuse(v1::Refusal::INVALID, "Only the permissions auto hold for a time. Leave permissions_ms out.");
+  return std::nullopt;
+}
+
+void put_permissions(const transaction& tx, conversation& c, conversation::Permissions permissions, std::int64_t for_ms) {
+  c.set_permissions(permissions == conversation::PERMISSIONS_UNSPECIFIED ? conversation::ASK : permissions);
+  c.clear_permissions_end_ms();
+  if (permissions == conversation::AUTO)
+    c.set_permissions_end_ms(tx.in().now_ms + (for_ms != 0 ? for_ms : limits::conversation_bypass_max.count()));
+}
+
 } // namespace
 
 v1::Reply start_conversation(transaction& tx, const v1::StartConversation& s) {
   if (auto refused = check_spawn_authority(tx, "start_conversation"))
     return *refused;
+  if (auto refused = check_loosening(tx, s.permissions(), !s.allowed().empty()))
+    return *refused;
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms()))
+    return *wrong;
   conversation c;
   c.set_id(tx.in().new_uuid());
   auto driver = driver_for(tx, s, c.id());
@@ -162,6 +195,11 @@ v1::Reply start_conversation(transaction& tx, const v1::StartConversation& s) {
   c.set_harness(s.harness());
   c.set_title(s.title());
   c.set_directory(driver.spawn.directory());
+  put_permissions(tx, c, s.permissions(), s.permissions_ms());
+  *c.mutable_allowed() = s.allowed();
+  c.set_wished_model(s.model());
+  c.set_wished_mode(s.mode());
+  c.set_wishes(s.model().empty() && s.mode().empty() ? 0 : 1);
   *c.mutable_created_by() = speaker(tx);
   c.set_created_at_ms(tx.in().now_ms);
   std::optional<prompt_row> first;
@@ -268,6 +306,37 @@ v1::Reply rename_conversation(transaction& tx, const v1::RenameConversation& r) 
   put_changed(tx, *c);
   // Events are for all sessions, and what people call their conversations is not.
   tx.event("conversation.renamed", c->id(), json::object());
+  return conversation_reply(std::move(*c));
+}
+
+v1::Reply set_conversation(transaction& tx, const v1::SetConversation& s) {
+  auto c = find_conversation(tx, s.conversation_id());
+  if (!c)
+    return no_conversation(s.conversation_id());
+  if (auto refused = check_loosening(tx, s.permissions(), !s.allow().empty()))
+    return *refused;
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms()))
+    return *wrong;
+  if (s.permissions() != conversation::PERMISSIONS_UNSPECIFIED)
+    put_permissions(tx, *c, s.permissions(), s.permissions_ms());
+  for (const auto& pattern : s.forget())
+    c->mutable_allowed()->erase(std::remove(c->mutable_allowed()->begin(), c->mutable_allowed()->end(), pattern), c->mutable_allowed()->end());
+  for (const auto& pattern : s.allow())
+    if (!pattern.empty() && std::find(c->allowed().begin(), c->allowed().end(), pattern) == c->allowed().end())
+      c->add_allowed(pattern);
+  if (c->allowed_size() > static_cast<int>(limits::conversation_patterns_max))
+    return refuse(v1::Refusal::LIMIT,
+                  "At most " + std::to_string(limits::conversation_patterns_max) + " patterns of a conversation allow something. Forget some first.",
+                  c->id());
+  if (!s.model().empty() || !s.mode().empty()) {
+    c->set_wishes(c->wishes() + 1);
+    if (!s.model().empty())
+      c->set_wished_model(s.model());
+    if (!s.mode().empty())
+      c->set_wished_mode(s.mode());
+  }
+  put_changed(tx, *c);
+  tx.event("conversation.set", c->id(), {{"permissions", to_text(c->permissions())}, {"permissions_end_ms", c->permissions_end_ms()}});
   return conversation_reply(std::move(*c));
 }
 

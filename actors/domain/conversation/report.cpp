@@ -254,6 +254,16 @@ v1::Reply no_conversation(const std::string& id) {
   return refuse(v1::Refusal::NOT_FOUND, "There is no conversation " + id + " in this scope. List them: swarmctl chat list", id);
 }
 
+const char* to_text(v1::Conversation::Permissions p) noexcept {
+  switch (p) {
+    case v1::Conversation::AUTO_EDIT: return "auto-edit";
+    case v1::Conversation::AUTO: return "auto";
+    case v1::Conversation::PLAN: return "plan";
+    case v1::Conversation::DENY: return "deny";
+    default: return "ask";
+  }
+}
+
 bool has_driver(const transaction& tx, const v1::Conversation& c) {
   const auto spawn = tx.get<v1::Spawn>(key(c.spawn_id()));
   return spawn && is_live(*spawn) && spawn->attempt() == c.generation();

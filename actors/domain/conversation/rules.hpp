@@ -7,6 +7,9 @@ namespace swarm::domain {
 
 using conversation_state = v1::Conversation::State;
 
+/// "ask", "auto-edit", "auto", "plan", "deny".
+const char* to_text(v1::Conversation::Permissions) noexcept;
+
 /// Stores a changed row with fresh times; `queued` is counted.
 void put_changed(transaction&, v1::Conversation&);
 v1::Reply conversation_reply(v1::Conversation, std::optional<v1::Prompt> = std::nullopt);

@@ -38,7 +38,8 @@ const words nodes_own_commands{"expire_session", "deliver_messages",    "spawn_s
 const words node_sends_too{"release_lock", "cancel_lock_wait", "report_agent", "sweep", "request_approval", "withdraw_approval"};
 const words for_itself{"deregister_session", "heartbeat", "report_agent"};
 const words needs_leave{"dispatch", "request_spawn", "decide_approval", "start_conversation"};
-const words chats{"send_prompt", "interrupt_conversation", "resume_conversation", "stop_conversation", "rename_conversation", "delete_conversation"};
+const words chats{"send_prompt",         "interrupt_conversation", "resume_conversation", "stop_conversation",
+                  "rename_conversation", "delete_conversation",    "set_conversation"};
 const words private_queries{"list_messages",  "get_kv",        "list_kv",       "get_status",         "list_events",  "list_subscriptions",
                             "list_approvals", "preview_sweep", "resolve_token", "list_conversations", "list_prompts", "list_usage"};
 
@@ -126,6 +127,7 @@ const std::map<operation, whose> plain_operations{
   {operation::cluster_unshare_scope, whose::operators},
   {operation::give_grants, whose::operators},
   {operation::make_coordinators, whose::operators},
+  {operation::loosen_permissions, whose::operators},
   {operation::choose_identity, whose::operators},
   {operation::act_as_session, whose::operators},
 };
