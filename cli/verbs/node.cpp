@@ -428,25 +428,37 @@ void build_graph(CLI::App& app, invocation& cli) {
   on_run(app, cli, [here, &cli] { return run_graph(cli, *here); });
 }
 
-int run_backup(invocation& cli, const std::string& file) {
+int run_backup(invocation& cli, const std::string& file, bool with_logs) {
   if (file.empty())
     throw usage("file is empty; give the name of the file to write");
   if (cli.elsewhere() && !file.starts_with('/'))
     throw usage("the node writes the file on its own host: give an absolute path of that host");
   v1::BackupRequest request;
   request.set_path(normalize_path(file, cli.directory()));
+  request.set_with_logs(with_logs);
   auto reply = cli.node().admin.backup(request);
-  if (cli.json_wanted())
-    cli.io().print({{"ok", true}, {"path", request.path()}, {"bytes", reply.bytes()}, {"pages", reply.pages()}});
-  else
-    cli.io().line("backed up to " + request.path() + " (" + byte_count(reply.bytes()) + ")");
+  if (cli.json_wanted()) {
+    json out{{"ok", true}, {"path", request.path()}, {"bytes", reply.bytes()}, {"pages", reply.pages()}};
+    if (with_logs) {
+      out["conversations"] = reply.conversations();
+      out["conversation_bytes"] = reply.conversation_bytes();
+    }
+    cli.io().print(out);
+    return code::ok;
+  }
+  cli.io().line("backed up to " + request.path() + " (" + byte_count(reply.bytes()) + ")");
+  if (with_logs)
+    cli.io().line(concat({"the logs of ", counted(reply.conversations(), "conversation"), " to ", request.path(), ".conversations (",
+                          byte_count(reply.conversation_bytes()), ")"}));
   return code::ok;
 }
 
 void build_backup(CLI::App& app, invocation& cli) {
   auto file = std::make_shared<std::string>();
+  auto with_logs = std::make_shared<bool>(false);
   option(app, "file", *file, "file to write; must not exist", argument::file)->required();
-  on_run(app, cli, [file, &cli] { return run_backup(cli, *file); });
+  flag(app, "--with-logs", *with_logs, "also what was said in conversations, in the directory FILE.conversations");
+  on_run(app, cli, [file, with_logs, &cli] { return run_backup(cli, *file, *with_logs); });
 }
 
 int run_restore(invocation& cli, const std::string& file) {
@@ -490,7 +502,8 @@ constexpr verb verbs[] = {
   {"status", subject::node, "show the node's state", "  swarmctl status --json", build_status},
   {"graph", subject::node, "show the live actors of all nodes; --scope shows those of one scope", "  swarmctl graph\n  swarmctl graph --here --json",
    build_graph},
-  {"backup", subject::node, "copy the store while the node runs", "  swarmctl backup /var/backups/swarm.db", build_backup},
+  {"backup", subject::node, "copy the store while the node runs",
+   "  swarmctl backup /var/backups/swarm.db\n  swarmctl backup --with-logs /var/backups/swarm.db", build_backup},
   {"restore", subject::node, "put a backup in the place of the store of a node that is stopped",
    "  swarmctl down\n  swarmctl restore /var/backups/swarm.db\n  swarmctl up", build_restore, nullptr, "", nullptr, node_choice::current,
    "this replaces the store of a node of this host; there: swarmctl restore, over ssh"},

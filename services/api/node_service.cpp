@@ -3,6 +3,7 @@
 #include "actors/base/restrictions.hpp"
 #include "actors/base/stopped_mark.hpp"
 #include "actors/fabric/graph.hpp"
+#include "actors/store/conversation/copy.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/explain.hpp"
 
@@ -28,6 +29,20 @@ void add_restrictions(v1::NodeStatus& status, std::int64_t keeper, std::string r
     put(*status.mutable_keeper_restrictions(), *its);
   status.set_keeper_refused(std::move(refused));
   status.set_not_dumpable(is_inspection_forbidden());
+}
+
+/// What cannot be copied whole is not left behind in parts.
+void copy_logs(const std::filesystem::path& from, const std::filesystem::path& to, v1::BackupReply& reply, const unary_ptr& answer) {
+  const auto copied = copy_conversations(system_disk(), from, to);
+  if (!copied) {
+    std::error_code ec;
+    std::filesystem::remove_all(to, ec);
+    return answer->finish(
+      {grpc::StatusCode::FAILED_PRECONDITION, concat({"the store is backed up, the conversations are not: ", copied.failure().text})});
+  }
+  reply.set_conversations(copied->conversations);
+  reply.set_conversation_bytes(copied->bytes);
+  answer->finish(grpc::Status::OK);
 }
 
 } // namespace
@@ -113,15 +128,24 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
   return for_admitted(service_, ctx, domain::operation::node_backup, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     if (req->path().empty() || req->path().front() != '/')
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a backup needs an absolute path"});
+    if (std::error_code ec; req->with_logs() && std::filesystem::exists(std::filesystem::symlink_status(conversations_beside(req->path()), ec)))
+      return answer->finish(
+        {grpc::StatusCode::ALREADY_EXISTS, conversations_beside(req->path()).string() + " exists. Choose another name, or move it away."});
     auto reader = service_.board->get().maintenance;
     if (!reader)
       return answer->finish(to_status(errc::unavailable));
     ask(self, reader, backup_atom_v, req->path())
       .then(
-        [answer, rep](std::uint64_t bytes) {
+        [this, self, answer, req, rep](std::uint64_t bytes) {
           rep->set_bytes(bytes);
           rep->set_pages(bytes / store_page_bytes);
-          answer->finish(grpc::Status::OK);
+          if (!req->with_logs())
+            return answer->finish(grpc::Status::OK);
+          // Megabytes are copied, for which nobody waits on a thread that others need.
+          self->system().spawn<caf::detached>(
+            [answer, rep, from = conversations_of(service_.node->facts.dir), to = conversations_beside(req->path())](caf::event_based_actor*) {
+              copy_logs(from, to, *rep, answer);
+            });
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
   });

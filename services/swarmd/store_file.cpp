@@ -17,6 +17,7 @@
 #include "actors/base/owner.hpp"
 #include "actors/base/text.hpp"
 #include "actors/store/backup.hpp"
+#include "actors/store/conversation/copy.hpp"
 #include "actors/store/schema.hpp"
 
 namespace swarm {
@@ -106,6 +107,20 @@ void copy_checked(const state_dir& dir, const fs::path& backup, const fs::path& 
   }
 }
 
+/// Of the backup's conversations, on its way into their place.
+fs::path conversations_copy_of(const state_dir& dir) { return conversations_of(dir).string() + ".restoring"; }
+
+/// What the backup has of them: beside it, or in the directory into which an earlier restore has put them with the store. An empty directory when it
+/// has none.
+void copy_conversations_of(const state_dir& dir, const fs::path& backup, const fs::path& copy) {
+  const auto store = fs::canonical(backup);
+  auto from = conversations_beside(store);
+  if (!fs::is_directory(from) && store.filename() == dir.database().filename())
+    from = conversations_of(state_dir{store.parent_path()});
+  if (const auto copied = copy_conversations(system_disk(), from, copy); !copied)
+    throw std::runtime_error(copied.failure().text);
+}
+
 fs::path copy_of(const state_dir& dir) { return dir.database().string() + ".restoring"; }
 /// Names the directory for the old files, from when the copy is complete until it is in its place.
 fs::path plan_of(const state_dir& dir) { return dir.root / "restore-under-way"; }
@@ -142,8 +157,13 @@ void finish_restore(const state_dir& dir) {
       fs::create_directory(away);
       for (const auto& file : files_of(dir.database()))
         fs::rename(file, away / file.filename());
+      // What was said after the backup belongs to rows that are gone. What has taken its place is not moved when this is repeated.
+      if (fs::exists(conversations_copy_of(dir)) && fs::exists(conversations_of(dir)))
+        fs::rename(conversations_of(dir), away / conversations_of(dir).filename());
       sync_directory(away);
     }
+    if (fs::exists(conversations_copy_of(dir)))
+      fs::rename(conversations_copy_of(dir), conversations_of(dir));
     fs::rename(copy, dir.database());
     sync_directory(dir.root);
   }
@@ -170,8 +190,11 @@ fs::path restore_store(const state_dir& dir, const fs::path& backup) {
   const auto copy = copy_of(dir);
   for (const auto& left : files_of(copy))
     fs::remove(left, ec);
+  fs::remove_all(conversations_copy_of(dir), ec);
   copy_checked(dir, backup, copy);
-  auto away = files_of(dir.database()).empty() ? fs::path{} : new_directory(dir);
+  copy_conversations_of(dir, backup, conversations_copy_of(dir));
+  const bool replaces = !files_of(dir.database()).empty() || fs::exists(conversations_of(dir));
+  auto away = replaces ? new_directory(dir) : fs::path{};
   if (auto failed = replace_file(plan_of(dir), away.filename().string()))
     throw std::runtime_error(plan_of(dir).string() + ": " + failed.message());
   finish_restore(dir);

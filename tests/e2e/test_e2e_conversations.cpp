@@ -138,6 +138,26 @@ TEST_CASE("a conversation asks for its permission, goes on with the decision and
   check_whole_turn(t.read());
 }
 
+TEST_CASE("what was said comes back with a backup that has the logs and is gone with one that has none") {
+  talk t;
+  t.decide(t.open_permission(), "allow");
+  REQUIRE(eventually([&] { return t.row().state() == v1::Conversation::IDLE; }));
+  const auto with = t.node.work() + "/with.db", without = t.node.work() + "/without.db";
+  const auto made = t.node.ctl_json({"backup", "--with-logs", with});
+  CHECK(made.at("conversations") == 1);
+  CHECK(made.at("conversation_bytes").get<std::uint64_t>() > 0);
+  CHECK_FALSE(t.node.ctl_json({"backup", without}).contains("conversations"));
+  CHECK(t.node.ctl({"backup", "--with-logs", t.node.work() + "/with.db"}).status == 1);
+
+  t.node.down();
+  REQUIRE(t.node.ctl({"restore", without}).status == 0);
+  CHECK_FALSE(fs::exists(t.node.dir().root / "conversations" / t.id));
+  REQUIRE(t.node.ctl({"restore", with}).status == 0);
+  t.node.start();
+  t.reconnect();
+  check_whole_turn(t.read());
+}
+
 TEST_CASE("a node that is killed while a permission is open loses and doubles nothing of the conversation") {
   talk t;
   const auto a = t.open_permission();

@@ -1,8 +1,10 @@
 // bare-echo-server SOCKET                 a callback server that sends back what comes, until it is killed
 // bare-echo-server HOST:PORT DIRECTORY    the same as nodes are linked: over TCP, with TLS on both sides by the *.pem in the directory
+#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <thread>
 
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
@@ -18,6 +20,32 @@ class echo final : public swarm::bench::Echo::CallbackService {
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
+  grpc::ServerWriteReactor<swarm::bench::Payload>* Stream(grpc::CallbackServerContext*, const swarm::bench::Script* script) override {
+    return new writer{*script};
+  }
+
+  class writer final : public grpc::ServerWriteReactor<swarm::bench::Payload> {
+  public:
+    explicit writer(const swarm::bench::Script& script) : script_(script) {
+      message_.set_data(std::string(script.bytes(), 'x'));
+      next();
+    }
+    void OnWriteDone(bool ok) override { ok ? next() : Finish(grpc::Status::CANCELLED); }
+    void OnDone() override { delete this; }
+
+  private:
+    void next() {
+      if (done_++ == script_.count())
+        return Finish(grpc::Status::OK);
+      if (script_.period_us() != 0)
+        std::this_thread::sleep_for(std::chrono::microseconds{script_.period_us()});
+      message_.set_sent_ns(std::chrono::steady_clock::now().time_since_epoch().count());
+      StartWrite(&message_);
+    }
+    swarm::bench::Script script_;
+    swarm::bench::Payload message_;
+    std::uint32_t done_ = 0;
+  };
 };
 
 std::string text_of(const std::string& file) {

@@ -1,11 +1,8 @@
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <stdexcept>
 
-#include <fcntl.h>
-#include <unistd.h>
-
+#include "tools/bench.d/operations.hpp"
 #include "tools/bench.d/suite.hpp"
 
 namespace swarm::bench {
@@ -16,45 +13,6 @@ using namespace std::chrono_literals;
 
 const std::string scope = "/bench/load";
 constexpr int window = 256; // commands under way on a pipelined connection
-
-/// A file of constant size that is written a page at a time, each page synced, as SQLite does to its write-ahead log.
-class synced_file {
-public:
-  explicit synced_file(const std::filesystem::path& file)
-    : name_(file.string()), fd_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)), block_(page, 'x') {
-    if (!fd_)
-      throw std::runtime_error("cannot write " + name_);
-    if (lseek(fd_.get(), 0, SEEK_END) == 0) {
-      for (std::size_t i = 0; i < pages; ++i)
-        (void)!write(fd_.get(), block_.data(), page);
-      fsync(fd_.get());
-    }
-  }
-  void write_page() {
-    block_[at_ % page] = static_cast<char>(at_);
-    if (pwrite(fd_.get(), block_.data(), page, static_cast<off_t>(at_ % pages * page)) != page || fdatasync(fd_.get()) != 0)
-      throw std::runtime_error("cannot write " + name_);
-    ++at_;
-  }
-
-private:
-  static constexpr std::size_t page = 4096, pages = 4096;
-  std::string name_;
-  unique_fd fd_;
-  std::string block_;
-  std::size_t at_ = 0;
-};
-
-operation echo_operation(const echo_server& server) {
-  auto stub = std::shared_ptr{server.connect()};
-  return [stub] {
-    grpc::ClientContext context;
-    Payload in, out;
-    in.set_data(std::string(160, 'x')); // about a lock command
-    check(stub->Say(&context, in, &out), "echo");
-    return true;
-  };
-}
 
 /// What a pair of commands cannot do without, in the order in which it happens: a call, a sync, a call, a sync.
 operation echo_and_sync_operation(const echo_server& server, const std::filesystem::path& file) {
@@ -89,19 +47,6 @@ operation etcd_task_operation(const etcd_server& server, int client, const std::
   };
 }
 
-v1::Command acquire(const std::string& session, const std::string& path) {
-  auto c = command(scope, session);
-  c.mutable_acquire_lock()->set_path(path);
-  return c;
-}
-
-v1::Command release(const std::string& session, const std::string& path, std::uint64_t fence) {
-  auto c = command(scope, session);
-  c.mutable_release_lock()->set_path(path);
-  c.mutable_release_lock()->set_fence(fence);
-  return c;
-}
-
 class load_suite final : public suite {
 public:
   explicit load_suite(const settings& s) : settings_(s), echo_(s.tools, s.dir), etcd_(s.dir / "etcd"), node_(s.bin, s.dir / "load") {
@@ -113,19 +58,14 @@ public:
 
   void round() override {
     auto file = settings_.dir / "fdatasync";
-    auto sync = closed_loop(1, settings_.length / 3, [&](int) -> operation {
-      return [synced = std::make_shared<synced_file>(file)] {
-        synced->write_page();
-        return true;
-      };
-    });
+    auto sync = closed_loop(1, settings_.length / 3, [&](int) { return sync_operation(file); });
     samples_.add("fdatasync", sync.p50_ms);
     take("in turn", 1, [&](int) { return echo_and_sync_operation(echo_, file); });
     ++round_;
     for (int clients : {1, 16, 64}) {
       auto name = std::to_string(clients);
       take("echo " + name, clients, [&](int) { return echo_operation(echo_); });
-      take("lock " + name, clients, [&](int i) { return lock_operation(i); });
+      take("lock " + name, clients, [&](int i) { return lock_of(i); });
       take("etcd lock " + name, clients, [&](int i) { return etcd_lock_operation(etcd_, i); });
       run_tasks("task " + name, clients);
       take("etcd task " + name, clients, [&](int i) { return etcd_task_operation(etcd_, i, name + "/" + std::to_string(round_)); });
@@ -172,15 +112,8 @@ private:
     samples_.add(name + " rate", r.per_second);
   }
 
-  operation lock_operation(int client) {
-    auto c = std::make_shared<node_client>(node_.socket());
-    auto session = sessions_[static_cast<std::size_t>(client)];
-    auto path = scope + "/file-" + std::to_string(client);
-    return [c, session, path] {
-      auto fence = c->execute(acquire(session, path)).lock().lock().fence();
-      c->execute(release(session, path, fence));
-      return true;
-    };
+  operation lock_of(int client) {
+    return lock_operation(node_.socket(), scope, sessions_[static_cast<std::size_t>(client)], scope + "/file-" + std::to_string(client));
   }
 
   /// The tasks are made before; a run ends early when all of them are done.
@@ -218,7 +151,7 @@ private:
         if (sent % 2 == 0 && steady::now() - start >= settings_.length)
           return false;
         auto path = scope + "/pipelined-" + std::to_string(sent / 2 % window);
-        out = sent % 2 == 0 ? acquire(session, path) : release(session, path, 0);
+        out = sent % 2 == 0 ? acquire(scope, session, path) : release(scope, session, path, 0);
         ++sent;
         return true;
       },

@@ -19,9 +19,9 @@ struct named_suite {
   std::unique_ptr<suite> (*make)(const settings&);
 };
 
-constexpr named_suite suites[] = {{"load", make_load_suite},  {"wake", make_wake_suite},     {"process", make_process_suite},
-                                  {"size", make_size_suite},  {"memory", make_memory_suite}, {"mcp", make_mcp_suite},
-                                  {"hosts", make_hosts_suite}};
+constexpr named_suite suites[] = {{"load", make_load_suite},   {"wake", make_wake_suite},     {"process", make_process_suite},
+                                  {"size", make_size_suite},   {"memory", make_memory_suite}, {"mcp", make_mcp_suite},
+                                  {"hosts", make_hosts_suite}, {"chat", make_chat_suite}};
 
 /// A folder that goes away with us.
 class scratch {

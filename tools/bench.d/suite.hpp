@@ -70,6 +70,8 @@ std::unique_ptr<suite> make_size_suite(const settings&);
 std::unique_ptr<suite> make_mcp_suite(const settings&);
 /// Two nodes that are linked: commands, terminals and messages across, beside the same at home and ssh.
 std::unique_ptr<suite> make_hosts_suite(const settings&);
+/// Conversations with a scripted driver: deltas, prompts, replay, what they leave of locks, memory.
+std::unique_ptr<suite> make_chat_suite(const settings&);
 /// Memory per session, task and lock.
 std::unique_ptr<suite> make_memory_suite(const settings&);
 
