@@ -35,6 +35,14 @@ std::optional<v1::Refusal> conversation_elsewhere(const rows_view& rows, const s
   return forbid("The conversation " + id + " is on node " + row->node_id() + "; only that node reports about it");
 }
 
+constexpr const char* other_host = "Conversations are used on the host that is the home of their scope. Run this there.";
+
+/// Decided here: what the agent of a conversation waits for.
+bool is_of_conversation(const v1::Command& cmd, const rows_view& rows) {
+  const auto row = cmd.has_decide_approval() ? rows.row<v1::Approval>(key(cmd.decide_approval().approval_id())) : std::nullopt;
+  return row && !row->conversation_id().empty();
+}
+
 /// A session acts as itself; what else could not be told from it acts as nobody.
 std::optional<v1::Refusal> authorize_actor(const command_spec& spec, const v1::Command& cmd) {
   const auto& who = cmd.principal();
@@ -73,11 +81,13 @@ std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_vi
   const auto& who = cmd.principal();
   if (who.node().empty())
     return std::nullopt;
+  const auto* spec = spec_of(cmd);
+  if ((spec && spec->here_only) || is_of_conversation(cmd, rows))
+    return forbid(other_host);
   if (who.kind() == v1::Principal::SESSION)
     return session_elsewhere(rows, who.id(), who.node());
   if (who.kind() != v1::Principal::NODE)
     return std::nullopt;
-  const auto* spec = spec_of(cmd);
   if (!spec || !spec->about.id)
     return std::nullopt;
   switch (spec->about.kind) {
@@ -92,7 +102,11 @@ std::optional<v1::Refusal> authorize_place(const v1::Command& cmd, const rows_vi
 
 std::optional<v1::Refusal> authorize_place(const v1::Query& query, const rows_view& rows) {
   const auto& who = query.principal();
-  if (who.node().empty() || who.kind() != v1::Principal::SESSION)
+  if (who.node().empty())
+    return std::nullopt;
+  if (who.kind() != v1::Principal::NODE && (query.has_list_conversations() || query.has_list_prompts() || query.has_list_usage()))
+    return forbid(other_host);
+  if (who.kind() != v1::Principal::SESSION)
     return std::nullopt;
   return session_elsewhere(rows, who.id(), who.node());
 }

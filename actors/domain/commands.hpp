@@ -46,6 +46,8 @@ struct command_spec {
   topic about = {};
   /// Another node may send it about what lives there.
   bool from_other_nodes = false;
+  /// Nobody asks for it from another host: no rule of `[accept]` opens it.
+  bool here_only = false;
 };
 
 /// Every spec, in the order of command.proto.

@@ -205,7 +205,6 @@ v1::Reply start_conversation(transaction& tx, const v1::StartConversation& s) {
   std::optional<prompt_row> first;
   if (!s.prompt().empty())
     first = queue_prompt(tx, c, s.prompt());
-  driver.spawn.set_intent(c.title());
   auto spawn = order_worker(tx, std::move(driver.spawn), !first);
   if (!first)
     put_aside(tx, spawn);

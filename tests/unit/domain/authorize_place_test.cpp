@@ -143,3 +143,37 @@ TEST_CASE("a session that lives by its lease is not taken over from another host
       CHECK(w.rows.row<v1::Session>(domain::key(leased))->node_id() == "node-b");
     }
 }
+
+TEST_CASE("nobody of another host talks with an agent of this one or decides what it may do") {
+  two_nodes w;
+  auto bob = w.join_on("node-b", "name:bob");
+  v1::Command start;
+  start.mutable_start_conversation()->set_harness("claude");
+  start.mutable_start_conversation()->set_directory(scope);
+  v1::Command send;
+  send.mutable_send_prompt()->set_conversation_id("c");
+  send.mutable_send_prompt()->set_prompt("text");
+  v1::Command end;
+  end.mutable_stop_conversation()->set_conversation_id("c");
+  for (const auto& c : {start, send, end}) {
+    CHECK(forbidden(w.from("node-b", c, v1::Principal::OPERATOR, "")));
+    CHECK(forbidden(w.from("node-b", c, v1::Principal::SESSION, bob)));
+  }
+  v1::Approval a;
+  a.set_id("a");
+  a.set_scope(scope);
+  a.set_conversation_id("c");
+  a.set_kind(v1::Approval::COMMAND);
+  w.rows.put(a);
+  v1::Command decide;
+  decide.mutable_decide_approval()->set_approval_id("a");
+  decide.mutable_decide_approval()->set_option("allow");
+  CHECK(forbidden(w.from("node-b", decide, v1::Principal::OPERATOR, "")));
+  v1::Query list;
+  list.set_scope(scope);
+  list.mutable_list_conversations();
+  list.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  CHECK_FALSE(domain::answer(list, w.rows, w.in).has_refusal());
+  list.mutable_principal()->set_node("node-b");
+  CHECK(domain::answer(list, w.rows, w.in).refusal().code() == v1::Refusal::FORBIDDEN);
+}
