@@ -36,7 +36,7 @@ BEGIN {
   may["services/call"] = call "actors/agents "
   may["services/api"] = call "services/call actors/agents"
   may["services"] = may["services/api"] " services/api"
-  may["services/swarmd"] = may["services"] " actors/store actors/fabric/terminals services services/keeper"
+  may["services/swarmd"] = may["services"] " actors/store actors/store/conversation actors/fabric/terminals services services/keeper"
 
   may["gateway/client"] = base
   may["gateway/json"] = domain

@@ -34,10 +34,10 @@ std::string objection_to(const fs::path& directory) {
 } // namespace
 
 std::string objection_to_secret_name(std::string_view name) {
-  if (is_plain_name(name))
+  if (is_plain_name(name) && name.size() <= secret_name_bytes_max)
     return {};
-  return concat({"a secret is named by up to ", limits::id_bytes_max, " letters, digits, - and _, not \"",
-                 escape_control(utf8_prefix(name, limits::id_bytes_max), false), "\""});
+  return concat(
+    {"a secret is named by up to ", secret_name_bytes_max, " letters, digits, - and _. A key itself is kept with: swarmctl secret set NAME"});
 }
 
 result<private_text, std::string> read_private_text(const fs::path& path, bool only_ours) {

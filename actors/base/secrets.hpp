@@ -15,11 +15,13 @@ namespace swarm {
 inline constexpr std::string_view secret_prefix = "secret:";
 inline constexpr std::size_t secret_bytes_max = 64 * 1024;
 inline constexpr std::size_t secrets_max = 256;
+/// Shorter than keys are: one that was written where its name belongs is no name.
+inline constexpr std::size_t secret_name_bytes_max = 32;
 
 /// Where a node keeps them.
 inline std::filesystem::path secrets_directory(const std::filesystem::path& state_directory) { return state_directory / "secrets"; }
 
-/// Why this is no name of a secret, as a sentence; empty when it is one.
+/// Why this is no name of a secret, as a sentence that does not repeat it; empty when it is one.
 std::string objection_to_secret_name(std::string_view name);
 
 struct private_text {

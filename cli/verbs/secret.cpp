@@ -89,8 +89,15 @@ int run_remove_secret(invocation& cli, const std::string& name) {
 void build_secret(CLI::App& app, invocation& cli) {
   auto name = std::make_shared<std::string>();
   auto* set = app.add_subcommand("set", "keep a secret: typed at the terminal, where it is not shown, or read from standard input");
-  option(*set, "name", *name, "its name: letters, digits, - and _", argument::secret)->required();
-  on_run(*set, cli, [name, &cli] { return run_set_secret(cli, *name); });
+  auto values = std::make_shared<std::vector<std::string>>();
+  option(*set, "name", *name, "its name: up to 32 letters, digits, - and _", argument::secret)->required();
+  set->add_option("value", *values)->group("");
+  on_run(*set, cli, [name, values, &cli] {
+    if (!values->empty())
+      throw usage("other users see the arguments of a command, and this one may be known to them now. Type the secret, or pipe it in: swarmctl "
+                  "secret set NAME");
+    return run_set_secret(cli, *name);
+  });
   on_run(*app.add_subcommand("list", "the names of the secrets, and what uses them; never a value"), cli, [&cli] { return run_list_secrets(cli); });
   auto* remove = app.add_subcommand("rm", "remove a secret");
   option(*remove, "name", *name, "its name", argument::secret)->required();

@@ -3,7 +3,6 @@
 #include "actors/base/restrictions.hpp"
 #include "actors/base/stopped_mark.hpp"
 #include "actors/fabric/graph.hpp"
-#include "actors/store/conversation/copy.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/explain.hpp"
 
@@ -29,20 +28,6 @@ void add_restrictions(v1::NodeStatus& status, std::int64_t keeper, std::string r
     put(*status.mutable_keeper_restrictions(), *its);
   status.set_keeper_refused(std::move(refused));
   status.set_not_dumpable(is_inspection_forbidden());
-}
-
-/// What cannot be copied whole is not left behind in parts.
-void copy_logs(const std::filesystem::path& from, const std::filesystem::path& to, v1::BackupReply& reply, const unary_ptr& answer) {
-  const auto copied = copy_conversations(system_disk(), from, to);
-  if (!copied) {
-    std::error_code ec;
-    std::filesystem::remove_all(to, ec);
-    return answer->finish(
-      {grpc::StatusCode::FAILED_PRECONDITION, concat({"the store is backed up, the conversations are not: ", copied.failure().text})});
-  }
-  reply.set_conversations(copied->conversations);
-  reply.set_conversation_bytes(copied->bytes);
-  answer->finish(grpc::Status::OK);
 }
 
 } // namespace
@@ -128,9 +113,8 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
   return for_admitted(service_, ctx, domain::operation::node_backup, [this, req, rep](caf::event_based_actor* self, unary_ptr answer) {
     if (req->path().empty() || req->path().front() != '/')
       return answer->finish({grpc::StatusCode::INVALID_ARGUMENT, "a backup needs an absolute path"});
-    if (std::error_code ec; req->with_logs() && std::filesystem::exists(std::filesystem::symlink_status(conversations_beside(req->path()), ec)))
-      return answer->finish(
-        {grpc::StatusCode::ALREADY_EXISTS, conversations_beside(req->path()).string() + " exists. Choose another name, or move it away."});
+    if (auto why = req->with_logs() ? hooks_.objection_to_logs(req->path()) : std::string{}; !why.empty())
+      return answer->finish({grpc::StatusCode::ALREADY_EXISTS, why});
     auto reader = service_.board->get().maintenance;
     if (!reader)
       return answer->finish(to_status(errc::unavailable));
@@ -142,10 +126,12 @@ grpc::ServerUnaryReactor* node_service::Backup(grpc::CallbackServerContext* ctx,
           if (!req->with_logs())
             return answer->finish(grpc::Status::OK);
           // Megabytes are copied, for which nobody waits on a thread that others need.
-          self->system().spawn<caf::detached>(
-            [answer, rep, from = conversations_of(service_.node->facts.dir), to = conversations_beside(req->path())](caf::event_based_actor*) {
-              copy_logs(from, to, *rep, answer);
-            });
+          self->system().spawn<caf::detached>([answer, rep, path = req->path(), copy = hooks_.copy_logs](caf::event_based_actor*) {
+            auto why = copy(path, *rep);
+            answer->finish(why.empty()
+                             ? grpc::Status::OK
+                             : grpc::Status{grpc::StatusCode::FAILED_PRECONDITION, "the store is backed up, the conversations are not: " + why});
+          });
         },
         [answer](caf::error& e) { answer->finish(to_status(e)); });
   });

@@ -34,6 +34,9 @@ public:
     std::function<std::int64_t()> running_keeper = [] { return 0; };            // attached or not; 0 = none
     std::function<std::string()> refused_keeper = [] { return std::string{}; }; // why it is not taken over
     std::function<std::size_t()> connections = [] { return 0; };                // open on the socket
+    // The logs of conversations beside a backup of the store: why they cannot be copied, empty = they can, and were. The second one takes long.
+    std::function<std::string(const std::string& backup)> objection_to_logs = [](const std::string&) { return "this node copies no logs"; };
+    std::function<std::string(const std::string& backup, v1::BackupReply&)> copy_logs = [](const std::string& b, v1::BackupReply&) { return b; };
   };
   node_service(service_environment service, runtime::supervisor_actor root, hooks h, login_registry& logins)
     : service_(std::move(service)), root_(std::move(root)), hooks_(std::move(h)), logins_(logins), started_ms_(service_.node->clock->boot_ms()) {}

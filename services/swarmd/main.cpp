@@ -369,10 +369,11 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
     end_unserved(args, "its parts do not come up; look into " + dir.log_dir().string());
   std::unique_ptr<node_server> server;
   try {
-    server =
-      std::make_unique<node_server>(sys, environment, board, workers, tokens, roots, *clustered, transport, root,
-                                    node_service::hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); },
-                                                        [&keeper] { return keeper.running_keeper(); }, [&keeper] { return keeper.refused(); }});
+    node_service::hooks hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); },
+                              [&keeper] { return keeper.running_keeper(); }, [&keeper] { return keeper.refused(); }};
+    hooks.objection_to_logs = objection_to_logs;
+    hooks.copy_logs = [dir](const std::string& backup, v1::BackupReply& reply) { return copy_logs(dir, backup, reply); };
+    server = std::make_unique<node_server>(sys, environment, board, workers, tokens, roots, *clustered, transport, root, std::move(hooks));
   } catch (const std::exception& e) {
     end_unserved(args, e.what()); // unwinding would wait for the actors
   }

@@ -145,6 +145,24 @@ fs::path new_directory(const state_dir& dir) {
 
 } // namespace
 
+std::string objection_to_logs(const fs::path& backup) {
+  const auto to = conversations_beside(backup);
+  std::error_code ec;
+  return fs::exists(fs::symlink_status(to, ec)) ? to.string() + " exists; choose another name, or move it away" : std::string{};
+}
+
+std::string copy_logs(const state_dir& dir, const fs::path& backup, v1::BackupReply& reply) {
+  const auto copied = copy_conversations(system_disk(), conversations_of(dir), conversations_beside(backup));
+  if (!copied) {
+    std::error_code ec;
+    fs::remove_all(conversations_beside(backup), ec);
+    return copied.failure().text;
+  }
+  reply.set_conversations(copied->conversations);
+  reply.set_conversation_bytes(copied->bytes);
+  return {};
+}
+
 void finish_restore(const state_dir& dir) {
   const auto plan = plan_of(dir), copy = copy_of(dir);
   if (!fs::exists(plan))

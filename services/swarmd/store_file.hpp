@@ -9,6 +9,7 @@
 
 #include "actors/base/paths.hpp"
 #include "actors/base/unique_fd.hpp"
+#include "swarm/v1/node.pb.h"
 
 namespace swarm {
 
@@ -35,6 +36,10 @@ private:
 /// std::runtime_error or std::filesystem::filesystem_error, with a text for people: the old store is still there, or the next start of the node
 /// puts the backup in its place.
 std::filesystem::path restore_store(const state_dir&, const std::filesystem::path& backup);
+/// Why the logs of conversations cannot be copied beside that backup; empty = they can.
+std::string objection_to_logs(const std::filesystem::path& backup);
+/// Copies them. Why it could not, and then nothing of it is left; empty = done.
+std::string copy_logs(const state_dir&, const std::filesystem::path& backup, v1::BackupReply&);
 /// Ends a restore that was killed after its copy was complete. The caller holds the node's lock, and calls it before it opens the store.
 void finish_restore(const state_dir&);
 /// A text for people when the database is gone while other files of the store are there: an empty one in its place would give out fences twice. A

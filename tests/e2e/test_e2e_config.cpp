@@ -130,7 +130,10 @@ TEST_CASE("a secret is typed without an echo or read from standard input, and is
   struct stat info {};
   REQUIRE(stat(file.c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0600);
-  CHECK(node.ctl({"secret", "set", "anthropic", "hunter2"}).status == 2); // not as an argument
+  const auto as_argument = node.ctl({"secret", "set", "anthropic", "hunter2"});
+  CHECK(as_argument.status == 2);
+  CHECK(as_argument.err.find("Type the secret") != std::string::npos);
+  CHECK(as_argument.err.find("hunter2") == std::string::npos);
   CHECK(node.ctl({"secret", "set", "../x"}, {.input = "v"}).status == 2);
   CHECK(node.ctl({"secret", "set", "empty"}, {.input = "\n"}).status == 1);
   CHECK(node.ctl({"secret", "list", "--json"}).parsed() == json::parse(R"([{"name": "anthropic", "used_by": []}])"));

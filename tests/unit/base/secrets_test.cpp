@@ -51,6 +51,13 @@ TEST_CASE("a name that leaves the directory and a value that no variable holds a
     CHECK(p.store().remove(name).starts_with("a secret is named by"));
     CHECK_FALSE(p.store().has(name));
   }
+  const std::string key = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyz";
+  CHECK(p.store().set(std::string(secret_name_bytes_max, 'n'), "v").empty());
+  CHECK(p.store().remove(std::string(secret_name_bytes_max, 'n')).empty());
+  for (const auto& why : {p.store().set(key, "v"), p.store().remove(key), p.store().read(key).failure()}) {
+    CHECK(why.starts_with("a secret is named by"));
+    CHECK(why.find("sk-ant") == why.npos);
+  }
   CHECK(p.store().set("a", "").starts_with("a secret is not empty"));
   CHECK(p.store().set("a", std::string_view{"x\0y", 3}).find("zero byte") != std::string::npos);
   CHECK(p.store().set("a", std::string(secret_bytes_max + 1, 'x')) == "a secret has at most 64 KiB");
