@@ -83,8 +83,15 @@ public:
     return error;
   }
 
+  disk_result<std::int64_t> changed_ms() override {
+    if (!disk_->powered())
+      return fault_disk::dead();
+    return data_->changed_ms;
+  }
+
 private:
   void change(fault_disk::file::change c) {
+    data_->changed_ms = disk_->now_ms_;
     perform(data_->now, c);
     data_->unsynced.push_back(std::move(c));
   }
@@ -121,7 +128,9 @@ disk_result<std::unique_ptr<disk_file>> fault_disk::open(const fs::path& path, h
       return error;
     if (full_)
       return std::make_error_code(std::errc::no_space_on_device);
-    change_names(path.parent_path(), [name = path.string(), data = std::make_shared<file>()](tree& all) { all.files[name] = data; });
+    auto data = std::make_shared<file>();
+    data->changed_ms = now_ms_;
+    change_names(path.parent_path(), [name = path.string(), data](tree& all) { all.files[name] = data; });
   }
   return std::unique_ptr<disk_file>{std::make_unique<open_fault_file>(*this, now_.files.at(path.string()), mode != how::read)};
 }

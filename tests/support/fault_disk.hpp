@@ -29,6 +29,7 @@ public:
       std::optional<std::size_t> size = {}; // a new size
     };
     std::vector<change> unsynced;
+    std::int64_t changed_ms = 0;
   };
   using names = std::map<std::string, std::shared_ptr<file>>;
 
@@ -56,6 +57,8 @@ public:
   void fail_read_at(std::uint64_t k) { fail_read_at_ = reads_ + k; }
   /// Writes of more than nothing fail from now on, after a half of their bytes, and neither files nor directories are made.
   void fill(bool full) { full_ = full; }
+  /// By its clock, which stands still otherwise.
+  void set_time(std::int64_t unix_ms) noexcept { now_ms_ = unix_ms; }
   /// Nothing fails any more. What was lost before stays lost.
   void heal() {
     cut_at_ = fail_at_ = fail_read_at_ = 0;
@@ -100,6 +103,7 @@ private:
   std::errc why_ = std::errc::io_error;
   bool full_ = false;
   bool powered_ = true;
+  std::int64_t now_ms_ = 0;
 };
 
 } // namespace swarm::test

@@ -6,6 +6,7 @@
 #include <sodium.h>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 
 namespace swarm {
@@ -17,6 +18,7 @@ namespace {
 constexpr std::string_view unfinished = ".new";
 constexpr auto cannot_store = "the content cannot be stored";
 constexpr auto cannot_read = "the content cannot be read";
+constexpr std::size_t piece_bytes = 256 * limits::kib;
 
 /// As sha256 makes it: no other name leads out of the directory.
 bool is_digest(std::string_view text) { return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
@@ -25,6 +27,8 @@ disk_failure no_such_blob(std::string_view sha256) {
   return failed_to(concat({cannot_read, ", ", escape_control(sha256.substr(0, 64), false)}),
                    std::make_error_code(std::errc::no_such_file_or_directory));
 }
+
+disk_failure is_damaged() { return failed_to(concat({cannot_read, ": its file is damaged"}), std::make_error_code(std::errc::io_error)); }
 
 } // namespace
 
@@ -88,14 +92,22 @@ or_failure<blobs> blobs::open(disk& d, fs::path directory) {
   auto error = d.make_directory(directory);
   if (error)
     return failed_to(cannot_store, error);
+  if (auto failed = remove_unfinished(d, directory))
+    return *std::move(failed);
+  return blobs{d, std::move(directory)};
+}
+
+std::optional<disk_failure> blobs::remove_unfinished(disk& d, const fs::path& directory) {
   auto names = d.list(directory);
+  if (!names && names.failure() == std::errc::no_such_file_or_directory)
+    return std::nullopt;
   if (!names)
     return failed_to(cannot_store, names.failure());
   for (const auto& name : *names)
     if (name.ends_with(unfinished))
-      if ((error = d.remove(directory / name)))
+      if (auto error = d.remove(directory / name))
         return failed_to(cannot_store, error);
-  return blobs{d, std::move(directory)};
+  return std::nullopt;
 }
 
 or_failure<blob_writer> blobs::write(std::uint64_t bytes_max) {
@@ -141,7 +153,7 @@ or_failure<std::string> blobs::read_whole(std::string_view sha256, std::size_t b
     return failed_to(concat({cannot_read, ": it has more than ", bytes_max, " bytes"}), std::make_error_code(std::errc::file_too_large));
   auto out = read(sha256, 0, static_cast<std::size_t>(*bytes));
   if (out && to_hex(swarm::sha256(*out)) != sha256)
-    return failed_to(concat({cannot_read, ": its file is damaged"}), std::make_error_code(std::errc::io_error));
+    return is_damaged();
   return out;
 }
 
@@ -153,6 +165,53 @@ or_failure<std::uint64_t> blobs::size(std::string_view sha256) const {
   if (!bytes)
     return failed_to(cannot_read, bytes.failure());
   return *bytes;
+}
+
+or_failure<std::uint64_t> blobs::check(std::string_view sha256) const {
+  auto file = open_one(sha256);
+  if (!file)
+    return file.failure();
+  crypto_hash_sha256_state hash = {};
+  crypto_hash_sha256_init(&hash);
+  std::vector<char> piece(piece_bytes);
+  std::uint64_t bytes = 0;
+  for (;;) {
+    auto n = (*file)->read_at(bytes, piece);
+    if (!n)
+      return failed_to(cannot_read, n.failure());
+    crypto_hash_sha256_update(&hash, reinterpret_cast<const unsigned char*>(piece.data()), *n);
+    bytes += *n;
+    if (*n < piece.size())
+      break;
+  }
+  std::string digest(crypto_hash_sha256_BYTES, '\0');
+  crypto_hash_sha256_final(&hash, reinterpret_cast<unsigned char*>(digest.data()));
+  if (to_hex(digest) != sha256)
+    return is_damaged();
+  return bytes;
+}
+
+or_failure<std::vector<blob_file>> blobs::list() const {
+  std::vector<blob_file> out;
+  auto names = disk_->list(directory_);
+  if (!names && names.failure() == std::errc::no_such_file_or_directory)
+    return out;
+  if (!names)
+    return failed_to(cannot_read, names.failure());
+  std::sort(names->begin(), names->end());
+  for (auto& name : *names) {
+    if (!is_digest(name))
+      continue;
+    auto file = open_one(name);
+    if (!file)
+      return file.failure();
+    auto bytes = (*file)->size();
+    auto written = (*file)->changed_ms();
+    if (!bytes || !written)
+      return failed_to(cannot_read, bytes ? written.failure() : bytes.failure());
+    out.push_back({{std::move(name), *bytes}, *written});
+  }
+  return out;
 }
 
 std::optional<disk_failure> blobs::remove(std::string_view sha256) {

@@ -62,6 +62,13 @@ public:
   std::error_code resize(std::uint64_t bytes) override { return outcome(::ftruncate(fd_.get(), static_cast<off_t>(bytes))); }
   std::error_code sync() override { return outcome(::fdatasync(fd_.get())); }
 
+  disk_result<std::int64_t> changed_ms() override {
+    struct stat about {};
+    if (::fstat(fd_.get(), &about) != 0)
+      return last_error();
+    return std::int64_t{about.st_mtim.tv_sec} * 1'000 + about.st_mtim.tv_nsec / 1'000'000;
+  }
+
 private:
   unique_fd fd_;
 };

@@ -31,6 +31,8 @@ public:
   virtual std::error_code resize(std::uint64_t bytes) = 0;
   /// What was written before is durable when it returns without an error.
   virtual std::error_code sync() = 0;
+  /// When its bytes were changed last: Unix time in milliseconds, by the clock of the file system.
+  virtual disk_result<std::int64_t> changed_ms() = 0;
 };
 
 /// A file system. Names become durable with sync_directory, not before.

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <string>
+#include <vector>
+
 #include "actors/base/crypto.hpp"
 #include "actors/store/conversation/blobs.hpp"
 #include "tests/support/fault_disk.hpp"
@@ -84,6 +87,51 @@ TEST_CASE("a damaged blob is not read as a whole") {
   REQUIRE(write(all, {"abc"}));
   d.damage("/blobs/" + std::string{abc}, [](std::string& bytes) { bytes[1] = 'x'; });
   CHECK_FALSE(all.read_whole(abc, 10));
+}
+
+TEST_CASE("the blobs that stand there are listed with their sizes and when they were written last") {
+  fault_disk d;
+  CHECK(blobs::at(d, "/blobs").list()->empty());
+  auto all = open_blobs(d, "/blobs");
+  d.set_time(1'000);
+  REQUIRE(write(all, {"abc"}));
+  auto half = all.write(1000);
+  REQUIRE(half);
+  CHECK(*all.list() == std::vector<blob_file>{{{abc, 3}, 1'000}});
+  d.set_time(2'000);
+  REQUIRE(write(all, {"ab", "c"}));
+  CHECK(*blobs::at(d, "/blobs").list() == std::vector<blob_file>{{{abc, 3}, 2'000}});
+}
+
+TEST_CASE("a blob is checked whole, and one that cannot be read or is damaged is none") {
+  fault_disk d;
+  auto all = open_blobs(d, "/blobs");
+  const std::string large(1'000'000, 'x');
+  const auto made = write(all, {large}, large.size());
+  REQUIRE(made);
+  CHECK(*all.check(made->sha256) == large.size());
+  d.fail_read_at(2);
+  CHECK_FALSE(all.check(made->sha256));
+  CHECK(all.check(made->sha256));
+  d.damage("/blobs/" + made->sha256, [](std::string& bytes) { bytes.back() = 'y'; });
+  const auto damaged = all.check(made->sha256);
+  REQUIRE_FALSE(damaged);
+  CHECK(damaged.failure().text.find("damaged") != std::string::npos);
+  d.damage("/blobs/" + made->sha256, [](std::string& bytes) { bytes.resize(5); });
+  CHECK_FALSE(all.check(made->sha256));
+  CHECK(all.check(abc).failure().code == std::errc::no_such_file_or_directory);
+}
+
+TEST_CASE("reading blobs makes no directory and removes nothing that is being written") {
+  fault_disk d;
+  CHECK_FALSE(blobs::at(d, "/none").check(abc));
+  CHECK(d.operations() == 0);
+  auto all = open_blobs(d, "/blobs");
+  auto half = all.write(1000);
+  REQUIRE(half);
+  CHECK_FALSE(half->add("abc"));
+  CHECK(blobs::at(d, "/blobs").list()->empty());
+  CHECK(half->finish());
 }
 
 TEST_CASE("a full disk refuses a blob, says so, and takes the next one when there is space") {
