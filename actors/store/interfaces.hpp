@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,20 @@ using store_status_ptr = std::shared_ptr<const store_status>;
 /// Places in line for locks.
 using lock_places_ptr = std::shared_ptr<const std::vector<v1::LockWaiter>>;
 
+/// About conversations of whatever scope, by the names of their directories.
+struct kept_question {
+  std::vector<std::string> conversations;
+  std::vector<std::string> with_blobs; // of those: whose blobs are to be named
+};
+using kept_question_ptr = std::shared_ptr<const kept_question>;
+/// What the rows say of a conversation's files.
+struct kept_conversation {
+  std::uint64_t log_end = 0;
+  std::set<std::string> blobs; // digests that its prompts and approvals name
+};
+/// Of those asked about that have a row.
+using kept_conversations_ptr = std::shared_ptr<const std::map<std::string, kept_conversation>>;
+
 } // namespace swarm
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::execution_ptr)
@@ -72,6 +88,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::answer_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::commit_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::store_status_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::lock_places_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::kept_question_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::kept_conversations_ptr)
 
 CAF_BEGIN_TYPE_ID_BLOCK(swarm_store, caf::id_block::swarm_runtime::end)
   CAF_ADD_TYPE_ID(swarm_store, (swarm::execution_ptr))
@@ -81,6 +99,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_store, caf::id_block::swarm_runtime::end)
   CAF_ADD_TYPE_ID(swarm_store, (swarm::commit_ptr))
   CAF_ADD_TYPE_ID(swarm_store, (swarm::store_status_ptr))
   CAF_ADD_TYPE_ID(swarm_store, (swarm::lock_places_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::kept_question_ptr))
+  CAF_ADD_TYPE_ID(swarm_store, (swarm::kept_conversations_ptr))
   CAF_ADD_ATOM(swarm_store, swarm, backup_atom, "backup")
   CAF_ADD_ATOM(swarm_store, swarm, catch_up_atom, "catch_up")
   CAF_ADD_ATOM(swarm_store, swarm, check_atom, "check")
@@ -119,6 +139,8 @@ using reader_actor = caf::typed_actor<
   caf::replies_to<check_atom, bool>::with<std::string>,
   // Who stands in line for a lock of this scope: at most limits::sweep_rows_max. Errors: errc::unavailable in a scope of another node.
   caf::replies_to<places_atom, std::string>::with<lock_places_ptr>,
+  // What is known of these conversations here. Errors: errc::unavailable of another node.
+  caf::replies_to<kept_question_ptr>::with<kept_conversations_ptr>,
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 

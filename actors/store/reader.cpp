@@ -42,6 +42,33 @@ v1::Answer answer(reader_state& st, const v1::Query& query, const domain::inputs
   return domain::answer(query, *st.rows, in);
 }
 
+/// What waits has its text still.
+constexpr std::size_t names_page = 64;
+
+void add_names(std::set<std::string>& digests, const domain::rows_view& rows, const v1::Conversation& c) {
+  domain::prompt_filter f{.scope = c.scope(), .conversation_id = c.id(), .limit = names_page};
+  for (auto page = rows.rows<v1::Prompt>(f); !page.empty(); page = rows.rows<v1::Prompt>(f)) {
+    for (const auto& p : page)
+      for (const auto& a : p.attachments())
+        digests.insert(a.digest());
+    f.after_number = page.back().number();
+  }
+  for (const auto& a : rows.rows<v1::Approval>({.scope = c.scope(), .conversation_id = c.id()}))
+    if (a.body_bytes() > 0)
+      digests.insert(a.action_digest());
+}
+
+kept_conversations_ptr kept(const domain::rows_view& rows, const kept_question& q) {
+  auto out = std::make_shared<std::map<std::string, kept_conversation>>();
+  for (const auto& id : q.conversations)
+    if (const auto row = rows.row<v1::Conversation>(domain::key(id)))
+      (*out)[id].log_end = row->log_end();
+  for (const auto& id : q.with_blobs)
+    if (const auto row = rows.row<v1::Conversation>(domain::key(id)))
+      add_names((*out)[id].blobs, rows, *row);
+  return out;
+}
+
 /// A statement's own error is this caller's; a failed file ends the reader.
 template <class T>
 std::variant<T, caf::error> guarded(self_pointer self, const std::function<T()>& work) {
@@ -113,6 +140,12 @@ reader_actor::behavior_type reader(self_pointer self, reader_options options) {
         read_transaction snapshot{*self->state.db};
         return std::make_shared<const std::vector<v1::LockWaiter>>(
           self->state.rows->rows<v1::LockWaiter>({.scope = scope, .limit = limits::sweep_rows_max}));
+      });
+    },
+    [self, options](const kept_question_ptr& q) {
+      return up_to_date<kept_conversations_ptr>(self, options, [self, q] {
+        read_transaction snapshot{*self->state.db};
+        return kept(*self->state.rows, *q);
       });
     },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up")}; },

@@ -131,6 +131,7 @@ reader_actor::behavior_type remote_reader(reader_actor::stateful_pointer<remote_
     [elsewhere](backup_atom, const std::string&) -> caf::result<std::uint64_t> { return elsewhere(); },
     [elsewhere](check_atom, bool) -> caf::result<std::string> { return elsewhere(); },
     [elsewhere](places_atom, const std::string&) -> caf::result<lock_places_ptr> { return elsewhere(); },
+    [elsewhere](const kept_question_ptr&) -> caf::result<kept_conversations_ptr> { return elsewhere(); },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up", self->state.home)}; },
   };
 }
