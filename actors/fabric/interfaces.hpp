@@ -6,6 +6,7 @@
 //     reader-N    reader_actor        queries (actors/store)
 //     pty-log     pty_log_actor       segment files of terminals
 //     conversation-logs  conversation_logs_actor  logs of conversations
+//     conversation-blobs conversation_blobs_actor their blobs, and what of their files goes with time
 //     processes   processes_actor     the keeper's children; parent of the pty actors
 //     federation  federation_actor    the other nodes of the cluster; parent of the links
 //       <node>    link_actor          one per other node: the link to it
@@ -14,7 +15,8 @@
 //         session/… task/… lock/… mailbox/… spawn/… conversation/…
 //     short-calls short_calls_actor   asks on behalf of calls that are over soon
 //
-// Services talk to the short calls, the front, the processes, the logs of conversations and the watch hub only. Payloads are shared and immutable.
+// Services talk to the short calls, the front, the processes, the logs and blobs of conversations and the watch hub only. Payloads are shared and
+// immutable.
 #pragma once
 
 #include <cstdint>
@@ -100,7 +102,7 @@ using conversation_actor = entity_actor::extend_with<caf::typed_actor<
   // A timer of its own.
   caf::reacts_to<tick_atom, std::uint64_t>>>;
 
-/// The logs of conversations (blocking I/O, hence detached).
+/// The logs of conversations (blocking I/O, hence detached). Errors of all: errc::not_found when the conversation is deleted.
 using conversation_logs_actor = caf::typed_actor<
   // Makes what the log holds durable, and says what that is. Errors: errc::low_disk, errc::store_failed.
   caf::replies_to<log_question_ptr>::with<log_state_ptr>,
@@ -108,8 +110,28 @@ using conversation_logs_actor = caf::typed_actor<
   caf::replies_to<log_frames_ptr>::with<log_state_ptr>,
   // The next frames for a reader. Errors: errc::store_failed.
   caf::replies_to<log_reading_ptr>::with<log_pages_ptr>,
-  // The conversation is deleted, and its log with it.
+  // Drops what is too old.
+  caf::reacts_to<log_ageing_ptr>,
+  // The conversation is deleted: closes its log and refuses it from now on.
   caf::reacts_to<forget_atom, std::string>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
+
+/// The blobs of conversations, and what of their files goes with time (blocking I/O of megabytes, hence detached and apart from the logs). Errors of
+/// all: errc::not_found when the conversation is deleted, errc::store_failed.
+using conversation_blobs_actor = caf::typed_actor<
+  // Keeps these bytes; durable when answered. Errors: errc::invalid (too large), errc::overloaded (its blobs have no room), errc::low_disk.
+  caf::replies_to<blob_keeping_ptr>::with<blob_kept_ptr>,
+  // The same in parts; the last is answered with what is kept. Nothing is left after an error: as above, and errc::unavailable (begin again).
+  caf::replies_to<blob_upload_ptr>::with<blob_kept_ptr>,
+  // The upload's caller has gone without an answer to its last part: nothing is left of it.
+  caf::reacts_to<abort_atom, std::string>,
+  // The next bytes. At offset 0 all of it is checked first. Errors: errc::not_found.
+  caf::replies_to<blob_reading_ptr>::with<blob_page_ptr>,
+  // The conversation is deleted, and all of its files with it.
+  caf::reacts_to<forget_atom, std::string>,
+  // Its own timer: the next round through all directories.
+  caf::reacts_to<tick_atom>,
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 

@@ -3,6 +3,7 @@
 #include <caf/actor_cast.hpp>
 
 #include "actors/fabric/cluster/federation.hpp"
+#include "actors/fabric/conversations/blobs.hpp"
 #include "actors/fabric/conversations/logs.hpp"
 #include "actors/fabric/front.hpp"
 #include "actors/fabric/short_calls.hpp"
@@ -91,6 +92,12 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     w->links.conversation_logs = a;
     return a;
   }));
+  out.push_back(part("conversation-blobs", "conversation_blobs", [w](caf::local_actor* self) {
+    blobs_links links{w->links.readers.front(), w->links.conversation_logs, w->options.ledger.free_disk_bytes};
+    auto a = spawn_blocking(self, w->options.detached, conversation_blobs, w->options.environment, std::move(links));
+    w->links.conversation_blobs = a;
+    return a;
+  }));
   auto processes_part = part("processes", "processes", [w](caf::local_actor* self) {
     auto a = self->home_system().spawn(processes, w->options.environment, w->links.pty_log);
     w->links.processes = a;
@@ -122,6 +129,7 @@ node_entries entry_actors::get() const {
   entrance(out.watch, "node/watch");
   entrance(out.processes, "node/processes");
   entrance(out.conversation_logs, "node/conversation-logs");
+  entrance(out.conversation_blobs, "node/conversation-blobs");
   entrance(out.federation, "node/federation");
   entrance(out.writer, "node/writer");
   entrance(out.short_calls, "node/short-calls");

@@ -19,6 +19,7 @@ struct node_entries {
   watch_hub_actor watch;
   processes_actor processes;
   conversation_logs_actor conversation_logs;
+  conversation_blobs_actor conversation_blobs;
   federation_actor federation;
   writer_actor writer;
   short_calls_actor short_calls;
@@ -48,8 +49,8 @@ struct node_options {
   runtime::supervisor_options supervision;
 };
 
-/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, conversation-logs, processes, federation, front, short-calls]. The board
-/// outlives it.
+/// Spawns the tree node(rest_for_one)[watch, writer, readers, pty-log, conversation-logs, conversation-blobs, processes, federation, front,
+/// short-calls]. The board outlives it.
 runtime::supervisor_actor start_node(caf::actor_system& sys, node_options options, std::shared_ptr<entry_actors> board);
 
 } // namespace swarm

@@ -177,6 +177,7 @@ struct node_links {
   std::vector<reader_actor> readers;
   pty_log_actor pty_log;
   conversation_logs_actor conversation_logs;
+  conversation_blobs_actor conversation_blobs;
   processes_actor processes;
   federation_actor federation;
 };

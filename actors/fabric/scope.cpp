@@ -368,7 +368,7 @@ void tell_conversations(self_ptr self, const batch_ptr& b) {
     if (p.has_conversation() && needs_actor(self, p.conversation()))
       (void)st.conversations.get(p.conversation().id());
     if (p.has_erased() && p.erased().table() == v1::Erased::CONVERSATIONS)
-      caf::anon_send(st.links.conversation_logs, forget_atom_v, p.erased().key());
+      caf::anon_send(st.links.conversation_blobs, forget_atom_v, p.erased().key());
     if (!p.has_conversation())
       continue;
     auto spawn = st.spawns.find(concat({p.conversation().spawn_id(), "#", p.conversation().generation()}));

@@ -52,6 +52,8 @@ or_failure<conversation_log*> log_of(self_ptr self, const conversation_log_name&
   auto& st = self->state;
   if (!is_plain_name(name.id))
     return failed_to("the conversation's log cannot be opened", std::make_error_code(std::errc::invalid_argument));
+  if (st.forgotten.has(name.id))
+    return failed_to("the conversation is deleted", std::make_error_code(std::errc::no_such_file_or_directory));
   if (auto i = st.open.find(name.id); i != st.open.end()) {
     st.order.splice(st.order.end(), st.order, i->second.used);
     return i->second.log.get();
@@ -59,6 +61,8 @@ or_failure<conversation_log*> log_of(self_ptr self, const conversation_log_name&
   auto opened = conversation_log::open(system_disk(), directory_of(self, name.id), options_of(self, name));
   if (!opened)
     return opened.failure();
+  if (auto failed = (*opened)->retain(st.node->clock->unix_ms()))
+    log::warn({"conversation ", name.id, ": ", failed->text});
   if (st.open.size() >= open_max)
     close(self, std::string{st.order.front()});
   auto& entry = st.open[name.id];
@@ -69,7 +73,11 @@ or_failure<conversation_log*> log_of(self_ptr self, const conversation_log_name&
   return entry.log.get();
 }
 
-caf::error failure_of(const disk_failure& f) { return fail(f.is_full() ? errc::low_disk : errc::store_failed, f.text); }
+caf::error failure_of(const disk_failure& f) {
+  if (f.code == std::errc::no_such_file_or_directory)
+    return fail(errc::not_found, f.text);
+  return fail(f.is_full() ? errc::low_disk : errc::store_failed, f.text);
+}
 
 /// Reads backwards, further each time, until it has seen where the generation or its last turn begins.
 or_failure<log_tail> tail_of(const conversation_log& log, std::uint32_t generation) {
@@ -159,6 +167,13 @@ caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
   return log_pages_ptr{out};
 }
 
+void age(self_ptr self, const conversation_log_name& name) {
+  auto found = log_of(self, name);
+  auto failed = found ? (*found)->retain(self->state.node->clock->unix_ms()) : std::optional{found.failure()};
+  if (failed)
+    log::warn({"conversation ", name.id, ": ", failed->text});
+}
+
 } // namespace
 
 conversation_logs_actor::behavior_type conversation_logs(self_ptr self, node_environment_ptr node) {
@@ -168,13 +183,10 @@ conversation_logs_actor::behavior_type conversation_logs(self_ptr self, node_env
     [self](const log_question_ptr& q) { return look(self, *q); },
     [self](const log_frames_ptr& f) { return append(self, *f); },
     [self](const log_reading_ptr& r) { return read(self, *r); },
+    [self](const log_ageing_ptr& a) { age(self, a->log); },
     [self](forget_atom, const std::string& id) {
       close(self, id);
-      std::error_code ec;
-      if (is_plain_name(id))
-        fs::remove_all(directory_of(self, id), ec);
-      if (ec)
-        log::warn({"conversation ", id, ": its log cannot be removed: ", ec.message()});
+      self->state.forgotten.add(id);
     },
     [self](tree_atom) { return std::vector{runtime::self_row(self, "up", std::to_string(self->state.open.size()) + " open")}; },
   };

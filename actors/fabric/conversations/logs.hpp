@@ -9,6 +9,7 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "actors/fabric/conversations/forgotten.hpp"
 #include "actors/fabric/node_environment.hpp"
 
 namespace swarm {
@@ -22,6 +23,7 @@ struct conversation_logs_state {
   node_environment_ptr node;
   std::map<std::string, open_log> open; // bounded
   std::list<std::string> order;         // the longest unused first
+  forgotten_conversations forgotten;
 };
 
 conversation_logs_actor::behavior_type conversation_logs(conversation_logs_actor::stateful_pointer<conversation_logs_state> self,

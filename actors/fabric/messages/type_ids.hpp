@@ -3,6 +3,7 @@
 
 #include <caf/type_id.hpp>
 
+#include "actors/fabric/messages/blobs.hpp"
 #include "actors/fabric/messages/calls.hpp"
 #include "actors/fabric/messages/conversations.hpp"
 #include "actors/fabric/messages/links.hpp"
@@ -42,6 +43,12 @@ CAF_BEGIN_TYPE_ID_BLOCK(swarm_fabric, caf::id_block::swarm_store::end)
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_pages_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::conversation_poll_ptr))
   CAF_ADD_TYPE_ID(swarm_fabric, (swarm::conversation_news_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::blob_keeping_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::blob_upload_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::blob_kept_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::blob_reading_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::blob_page_ptr))
+  CAF_ADD_TYPE_ID(swarm_fabric, (swarm::log_ageing_ptr))
   CAF_ADD_ATOM(swarm_fabric, swarm, attach_atom, "attach")
   CAF_ADD_ATOM(swarm_fabric, swarm, boot_atom, "boot")
   CAF_ADD_ATOM(swarm_fabric, swarm, child_atom, "child")
