@@ -2,6 +2,7 @@
 
 #include <deque>
 
+#include "services/api/conversation_call.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/asked_again.hpp"
 #include "services/call/requests.hpp"
@@ -171,31 +172,13 @@ void follow(reading_self self) {
 /// The caller sees the conversation, or there is none for it.
 void begin(reading_self self) {
   auto& st = self->state;
-  auto front = st.service->board->get().front;
-  if (!front)
-    return finish(self, to_status(errc::unavailable));
-  auto q = std::make_shared<v1::Query>();
-  q->set_scope(st.request.scope());
-  *q->mutable_principal() = st.principal;
-  if (st.principal.kind() == v1::Principal::SESSION)
-    q->set_viewer(st.principal.id());
-  q->mutable_list_conversations()->set_id(st.request.conversation_id());
-  ask(self, front, query_ptr{q})
-    .then(
-      [self, q](const answer_ptr& a) {
-        auto& s = self->state;
-        if (a->has_refusal()) {
-          s.service->refused.add_if_forbidden(*q, a->refusal());
-          return finish(self, to_status(a->refusal()));
-        }
-        if (a->conversations().conversations_size() != 1)
-          return finish(self, {grpc::StatusCode::NOT_FOUND, "no conversation " + s.request.conversation_id() + "; `swarmctl chat list` shows them"});
-        s.row = a->conversations().conversations(0);
-        if (s.row.node_id() != s.service->node->facts.node_id)
-          return finish(self, {grpc::StatusCode::UNAVAILABLE, "what was said in this conversation is kept on the node " + s.row.node_id()});
-        read_log(self);
-      },
-      [self](caf::error& e) { finish(self, to_status(e)); });
+  with_conversation(
+    self, st.service, st.principal, st.request.scope(), st.request.conversation_id(),
+    [self](const v1::Conversation& row) {
+      self->state.row = row;
+      read_log(self);
+    },
+    [self](grpc::Status s) { finish(self, std::move(s)); });
 }
 
 caf::behavior reader_of_conversation(reading_self self, service_environment service, claim who, v1::ReadConversationRequest request,

@@ -1,4 +1,4 @@
-// Reading conversations over gRPC.
+// Reading conversations over gRPC, and what is too large for a row.
 #pragma once
 
 #include "services/call/service_environment.hpp"
@@ -11,6 +11,8 @@ public:
   explicit conversation_service(service_environment service) : service_(std::move(service)) {}
 
   grpc::ServerWriteReactor<v1::ConversationChunk>* Read(grpc::CallbackServerContext*, const v1::ReadConversationRequest*) override;
+  grpc::ServerWriteReactor<v1::BlobPart>* ReadBlob(grpc::CallbackServerContext*, const v1::ReadBlobRequest*) override;
+  grpc::ServerReadReactor<v1::WriteBlobRequest>* WriteBlob(grpc::CallbackServerContext*, v1::WriteBlobReply*) override;
 
 private:
   service_environment service_;
