@@ -67,8 +67,9 @@ export class model {
   static async start(directory) {
     const self = new model();
     self.file = join(directory, 'model.jsonl');
+    self.bodies = join(directory, 'bodies');
     writeFileSync(self.file, '');
-    self.child = spawn(process.execPath, [join(here, 'model/server.mjs'), '--log', self.file, '--bodies', join(directory, 'bodies')], {
+    self.child = spawn(process.execPath, [join(here, 'model/server.mjs'), '--log', self.file, '--bodies', self.bodies], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const line = await new Promise((done, failed) => {
@@ -318,6 +319,7 @@ export class node {
   screen() {
     if (this.running) return this.running.said;
     try {
+      if (this.talk) return this.swarmctl('chat', 'read', this.talk.id);
       return this.swarmctl('peek', `provider:${this.name}`, '--lines', '40', '--visible');
     } catch (error) {
       return `(${error.message})`;

@@ -28,7 +28,7 @@ const outside = (cmd) => ({ tool: 'exec_command', input: { cmd, sandbox_permissi
 // question, isSaid: whether its terminal says that it asks, shell: {step(command), shows: words of its question, if it asks, apart: what starts a
 // process that outlives the command}}. once(prompt, isSetUp, hasShell) is how a person has it do one thing without a screen, {args, input on stdin}:
 // it may use the swarm's tools, if it has them, and write, and with hasShell run what it likes. hooked is what the label of a session says that its
-// hooks have registered.
+// hooks have registered. isDriven: the fabric drives it in conversations.
 export const programs = {
   claude: {
     program: 'node_modules/@anthropic-ai/claude-code-linux-x64/claude',
@@ -62,6 +62,7 @@ export const programs = {
       input: prompt,
     }),
     hooked: 'origin:claude-code',
+    isDriven: true,
   },
   codex: {
     program: 'node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex',

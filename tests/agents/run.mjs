@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--user NAME] [--keep] [--verbose]
+// run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--part PART] [--check WORDS] [--user NAME] [--keep] [--verbose]
 //
 // The real agents' programs against the fake model: each is dispatched to, stopped by a peer's lock, woken for its mail, asks something, and is
 // ended; and it is set up by `swarmctl install`, started by a person, and the set-up taken out. One line for each check; the exit status is 1 if
@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { conversationChecks, settings } from './conversations.mjs';
 import { check, eventually, gateway, model, node, pause, processesOf, TASK_S } from './parts.mjs';
 import { programs } from './programs.mjs';
 
@@ -27,6 +28,8 @@ const { values: options } = parseArgs({
     bin: { type: 'string' },
     agents: { type: 'string' },
     only: { type: 'string' },
+    part: { type: 'string' },
+    check: { type: 'string' },
     user: { type: 'string' },
     keep: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
@@ -34,7 +37,7 @@ const { values: options } = parseArgs({
   },
 });
 if (options.help || !options.bin || !options.agents) {
-  console.log('usage: run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--user NAME] [--keep] [--verbose]');
+  console.log('usage: run.mjs --bin DIRECTORY --agents DIRECTORY [--only PROGRAM,...] [--part PART] [--check WORDS] [--user NAME] [--keep] [--verbose]');
   process.exit(options.help ? 0 : 2);
 }
 options.bin = resolve(options.bin);
@@ -56,6 +59,7 @@ function runAs(user) {
   if (needed.some((file) => spawnSync('test', ['-r', file], as).status !== 0)) return undefined;
   console.log(`as ${user}`);
   const flags = ['keep', 'verbose'].filter((flag) => options[flag]).map((flag) => `--${flag}`);
+  for (const chosen of ['part', 'check']) if (options[chosen]) flags.push(`--${chosen}`, options[chosen]);
   return spawnSync(process.execPath, [script, '--bin', options.bin, '--agents', options.agents, '--only', names.join(','), ...flags], as).status ?? 1;
 }
 if (process.getuid() === 0 && options.user !== 'root') {
@@ -382,10 +386,11 @@ const setUpChecks = {
   },
 };
 
-async function run(name, wanted, manner) {
+async function run(name, wanted, manner, settings) {
   const directory = mkdtempSync(join(tmpdir(), 'swm-'));
   const fake = await model.start(directory);
   const at = new node(name, fake, manner, options);
+  if (settings) writeFileSync(join(at.state, 'config.toml'), settings, { mode: 0o600 });
   let failures = 0;
   for (const [what, test] of Object.entries(wanted)) {
     const begun = Date.now();
@@ -405,17 +410,28 @@ async function run(name, wanted, manner) {
   return failures;
 }
 
+// Which checks a program has, each group on a node of its own; --part takes one of them.
+const parts = [
+  { part: 'worker', wanted: checks, manner: 'worker' },
+  { part: 'asking', wanted: askingChecks, manner: 'asking' },
+  { part: 'person', wanted: setUpChecks, manner: 'person' },
+  { part: 'conversations', wanted: conversationChecks, manner: 'worker', settings, isFor: ({ isDriven }) => isDriven },
+];
+
 let failures = 0;
+let all = 0;
 for (const name of names) {
   try {
-    failures += await run(name, checks, 'worker');
-    failures += await run(name, askingChecks, 'asking');
-    failures += await run(name, setUpChecks, 'person');
+    for (const { part, wanted, manner, settings, isFor } of parts) {
+      if ((options.part && options.part !== part) || (isFor && !isFor(programs[name]))) continue;
+      const chosen = Object.entries(wanted).filter(([what]) => !options.check || what.includes(options.check));
+      all += chosen.length;
+      if (chosen.length > 0) failures += await run(name, Object.fromEntries(chosen), manner, settings);
+    }
   } catch (error) {
     ++failures;
     console.log(`FAILED  ${name}: ${error.message}`);
   }
 }
-const all = names.length * [checks, askingChecks, setUpChecks].flatMap(Object.keys).length;
 console.log(failures === 0 ? `all ${all} checks passed` : `${failures} of ${all} checks failed`);
 process.exit(failures === 0 ? 0 : 1);

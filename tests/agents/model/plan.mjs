@@ -10,6 +10,8 @@
 // The words with which the fabric wakes an agent; the rest of the line is not ours to rely on.
 const NUDGE = /A peer sent you a swarm message(?: for task ([0-9a-zA-Z-]+))?/;
 const TASK = /\[task:([0-9a-zA-Z-]+)\]/;
+// How the first prompt of a conversation begins that does a task.
+const OWN_TASK = /^Task ([0-9a-zA-Z-]+) is yours/;
 const STEPS_MAX = 64;
 
 /** The JSON value that begins at `start` (an object or array), or undefined. Text may follow it. */
@@ -100,7 +102,7 @@ function withTask(step, task) {
 
 function programOf(prompt) {
   const steps = stepsIn(prompt);
-  if (steps) return stepsOf(steps);
+  if (steps) return stepsOf(steps.map((step) => withTask(step, OWN_TASK.exec(prompt)?.[1])));
   if (NUDGE.test(prompt)) return onNudge(prompt);
   return stepsOf([]);
 }
