@@ -26,9 +26,7 @@ std::int64_t recorder::stamp() {
   return last_ = std::max<std::int64_t>(now, last_ + 1);
 }
 
-std::size_t recorder::invoke(std::string model, std::string object, call in) {
-  std::lock_guard guard{mutex_};
-  auto at = stamp();
+std::size_t recorder::begin(std::string model, std::string object, call in, std::int64_t at) {
   if (out_.is_open())
     out_ << nlohmann::json{{"type", "invoke"}, {"id", all_.size()}, {"at", at},        {"model", model},     {"object", object},
                            {"op", in.op},      {"who", in.who},     {"text", in.text}, {"number", in.number}}
@@ -38,19 +36,34 @@ std::size_t recorder::invoke(std::string model, std::string object, call in) {
   return all_.size() - 1;
 }
 
-void recorder::finish(std::size_t id, answer a) {
+std::size_t recorder::invoke(std::string model, std::string object, call in) {
   std::lock_guard guard{mutex_};
+  return begin(std::move(model), std::move(object), std::move(in), stamp());
+}
+
+void recorder::happens(std::string model, std::string object, call in, std::int64_t earliest, std::int64_t latest) {
+  std::lock_guard guard{mutex_};
+  finish(begin(std::move(model), std::move(object), std::move(in), earliest), {true, {}, 0}, latest);
+}
+
+void recorder::finish(std::size_t id, answer a, std::int64_t at) {
   auto& o = all_.at(id);
-  o.returned = stamp();
+  o.returned = at;
   if (out_.is_open())
     out_ << nlohmann::json{{"type", a.ok ? "ok" : "fail"}, {"id", id}, {"at", o.returned}, {"text", a.text}, {"number", a.number}}.dump()
          << std::endl;
   o.out = std::move(a);
 }
 
-void recorder::ok(std::size_t id, std::string text, std::uint64_t number) { finish(id, {true, std::move(text), number}); }
+void recorder::ok(std::size_t id, std::string text, std::uint64_t number) {
+  std::lock_guard guard{mutex_};
+  finish(id, {true, std::move(text), number}, stamp());
+}
 
-void recorder::fail(std::size_t id, std::string text) { finish(id, {false, std::move(text), 0}); }
+void recorder::fail(std::size_t id, std::string text) {
+  std::lock_guard guard{mutex_};
+  finish(id, {false, std::move(text), 0}, stamp());
+}
 
 void recorder::unknown(std::size_t id) {
   std::lock_guard guard{mutex_};
@@ -233,6 +246,26 @@ std::optional<register_model::state> register_model::step(state s, const call& i
   return state{in.text, out->number, false};
 }
 
+std::string approval_model::bytes(const state& s) { return join({s.end}); }
+
+std::optional<approval_model::state> approval_model::step(state s, const call& in, const answer* out) const {
+  const auto is_open = s.end.empty();
+  if (in.op == "get") {
+    const auto fits = !out || out->text == (is_open ? "open" : s.end) || (s.end == "expired" && out->text == "open");
+    return fits ? std::optional{std::move(s)} : std::nullopt;
+  }
+  if (in.op == "decide") {
+    if (out && (out->ok != is_open || (out->ok && out->text != in.text)))
+      return std::nullopt;
+    return is_open ? state{in.text} : std::move(s);
+  }
+  if (in.op != "withdraw" && in.op != "expire")
+    return std::nullopt;
+  if (out && !out->ok)
+    return std::nullopt;
+  return is_open ? state{in.op == "expire" ? "expired" : "withdrawn"} : std::move(s);
+}
+
 std::string dedup_model::bytes(const state& s) { return join({s.answered ? "1" : "0", s.ok ? "1" : "0", s.text, std::to_string(s.number)}); }
 
 std::optional<dedup_model::state> dedup_model::step(state s, const call& in, const answer* out) const {
@@ -307,11 +340,9 @@ std::string put_ends(std::vector<operation>& ops, const ends_by_session& ends, c
 } // namespace
 
 report check_all(const std::vector<operation>& all) {
-  static const std::map<std::string, checker> models{{"lock", check<lock_model>},
-                                                     {"task", check<task_model>},
-                                                     {"key", check<key_model>},
-                                                     {"kv", check<register_model>},
-                                                     {"dedup", check<dedup_model>}};
+  static const std::map<std::string, checker> models{{"lock", check<lock_model>},         {"task", check<task_model>},
+                                                     {"key", check<key_model>},           {"kv", check<register_model>},
+                                                     {"approval", check<approval_model>}, {"dedup", check<dedup_model>}};
   auto started = std::chrono::steady_clock::now();
   std::map<std::pair<std::string, std::string>, std::vector<operation>> objects;
   ends_by_session ends;

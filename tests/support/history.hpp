@@ -59,13 +59,16 @@ public:
   void ok(std::size_t id, std::string text = {}, std::uint64_t number = 0);
   void fail(std::size_t id, std::string text = {});
   void unknown(std::size_t id);
+  /// Of what happens by itself between two moments (ns of the steady clock).
+  void happens(std::string model, std::string object, call in, std::int64_t earliest, std::int64_t latest);
   /// Of an operation whose effect is not known: if it had one, it has had it by now.
   void over(std::size_t id);
   /// Operations that never returned count as unknown.
   std::vector<operation> operations() const;
 
 private:
-  void finish(std::size_t id, answer);
+  std::size_t begin(std::string model, std::string object, call in, std::int64_t at);
+  void finish(std::size_t id, answer, std::int64_t at);
   /// Strictly increasing, so that "returned before" is never a tie.
   std::int64_t stamp();
 
@@ -217,6 +220,18 @@ struct register_model {
     std::string value;
     std::uint64_t revision = 0; // with `vague`, the real one is higher
     bool vague = false;
+    bool operator==(const state&) const = default;
+  };
+  static std::string bytes(const state&);
+  std::optional<state> step(state, const call&, const answer*) const;
+};
+
+/// "approval": decide(text = option), withdraw, expire, which happens by itself at its deadline. The first of them ends it and is the only one that
+/// is granted, but that withdrawing what is over changes nothing. get -> text is "open", the option, "expired" or "withdrawn"; one that has expired
+/// may still be shown as open.
+struct approval_model {
+  struct state {
+    std::string end; // empty: it is open
     bool operator==(const state&) const = default;
   };
   static std::string bytes(const state&);

@@ -262,6 +262,43 @@ TEST_CASE("concurrent runs of a right lock that lose answers are accepted, those
   }
 }
 
+TEST_CASE("an approval is decided once, by one, and everybody who looks sees that") {
+  const call allow{"decide", "a", "allow", 0}, deny{"decide", "b", "deny", 0};
+  auto end = [](const char* text) { return yes(0, text); };
+  CHECK(
+    script("approval").did(1, 2, get(), end("open")).did(3, 4, allow, end("allow")).did(5, 6, deny, no()).did(7, 8, get(), end("allow")).explained());
+  CHECK(script("approval").did(1, 4, allow, no()).did(2, 3, deny, end("deny")).explained());
+  CHECK_FALSE(script("approval").did(1, 4, allow, end("allow")).did(2, 3, deny, end("deny")).explained());
+  CHECK_FALSE(script("approval").did(1, 2, allow, end("deny")).explained());
+  CHECK_FALSE(script("approval").did(1, 2, allow, no()).explained());
+  CHECK_FALSE(script("approval").did(1, 2, allow, end("allow")).did(3, 4, get(), end("open")).explained());
+  CHECK_FALSE(script("approval").did(1, 2, allow, end("allow")).did(3, 4, get(), end("deny")).explained());
+}
+
+TEST_CASE("a decision nobody heard of may be the one, and is never another one later") {
+  const call allow{"decide", "a", "allow", 0}, deny{"decide", "b", "deny", 0};
+  CHECK(script("approval").lost(1, allow).did(2, 3, deny, no()).did(4, 5, get(), yes(0, "allow")).explained());
+  CHECK(script("approval").lost(1, allow).did(2, 3, deny, yes(0, "deny")).did(4, 5, get(), yes(0, "deny")).explained());
+  CHECK_FALSE(script("approval").lost(1, allow).did(2, 3, deny, no()).did(4, 5, get(), yes(0, "open")).explained());
+  CHECK_FALSE(script("approval").lost(1, allow).did(2, 3, deny, yes(0, "deny")).did(4, 5, get(), yes(0, "allow")).explained());
+}
+
+TEST_CASE("nothing is decided after its deadline, nor when it was withdrawn, and a withdrawal of what is decided changes nothing") {
+  const call allow{"decide", "a", "allow", 0}, expire{"expire", "", "", 0}, withdraw{"withdraw", "c", "", 0};
+  const auto decided = yes(0, "allow");
+  // While the deadline passes either is right.
+  CHECK(script("approval").did(3, 6, expire, yes()).did(4, 5, allow, decided).did(7, 8, get(), decided).explained());
+  CHECK(script("approval").did(3, 6, expire, yes()).did(4, 5, allow, no()).did(7, 8, get(), yes(0, "expired")).explained());
+  CHECK(script("approval").did(3, 6, expire, yes()).did(7, 8, get(), yes(0, "open")).did(9, 10, allow, no()).explained());
+  CHECK_FALSE(script("approval").did(3, 6, expire, yes()).did(7, 8, allow, decided).explained());
+  CHECK_FALSE(script("approval").did(3, 6, expire, yes()).did(1, 2, allow, no()).explained());
+  CHECK_FALSE(script("approval").did(1, 2, allow, decided).did(3, 6, expire, yes()).did(7, 8, get(), yes(0, "expired")).explained());
+  CHECK(script("approval").did(1, 2, withdraw, yes()).did(3, 4, allow, no()).did(5, 6, get(), yes(0, "withdrawn")).explained());
+  CHECK(script("approval").did(1, 2, allow, decided).did(3, 4, withdraw, yes()).did(5, 6, get(), decided).explained());
+  CHECK_FALSE(script("approval").did(1, 2, withdraw, yes()).did(3, 4, allow, decided).explained());
+  CHECK_FALSE(script("approval").did(1, 2, allow, decided).did(3, 4, withdraw, yes()).did(5, 6, get(), yes(0, "withdrawn")).explained());
+}
+
 TEST_CASE("a history is not explained in which a session that has ended keeps or gets something, or one that has not is told so") {
   const answer yes{true, "", 1}, later{true, "", 2}, no{false, "CONFLICT", 0}, gone{false, told_gone, 0};
   auto lock = [](const char* who, const char* op, const answer& a, std::int64_t from) {
