@@ -11,7 +11,7 @@ BEGIN {
 
   may["actors/base"] = ""
   may["actors/shell"] = base
-  may["actors/agents"] = base
+  may["actors/agents"] = base "actors/shell"
   may["actors/domain"] = base
   may["actors/domain/conversation"] = domain "actors/domain/task"
   may["actors/domain/query"] = domain

@@ -4,6 +4,7 @@
 
 #include <sodium.h>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 
 namespace swarm::agents::claude_lines {
@@ -11,6 +12,8 @@ namespace swarm::agents::claude_lines {
 namespace {
 
 constexpr std::size_t suggestions_max = 64;
+constexpr std::size_t image_bytes_max = 3840 * limits::kib; // 5 MiB as its service counts them, in base64
+constexpr std::size_t text_file_bytes_max = 512 * limits::kib;
 
 std::string control(std::string_view request, std::string_view subtype, std::string_view further = {}) {
   return concat(
@@ -29,12 +32,36 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-std::string block_of(const prompt_part& part) {
+/// By its first bytes: its media type; empty for any other.
+std::string_view image_type_of(std::string_view bytes) {
+  using namespace std::string_view_literals;
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n"sv))
+    return "image/png";
+  if (bytes.starts_with("\xff\xd8\xff"sv))
+    return "image/jpeg";
+  if (bytes.starts_with("GIF87a"sv) || bytes.starts_with("GIF89a"sv))
+    return "image/gif";
+  return bytes.starts_with("RIFF"sv) && bytes.substr(0, 12).ends_with("WEBP"sv) ? "image/webp"sv : ""sv;
+}
+
+bool is_pdf(std::string_view bytes) { return bytes.starts_with("%PDF-"); }
+bool is_text(std::string_view bytes) { return bytes.find('\0') == bytes.npos && is_utf8(bytes); }
+
+std::string name_of(const prompt_part& part) { return part.name.empty() ? std::string{"the file"} : escape_control(part.name, false); }
+
+std::string text_block(std::string_view text) { return concat({R"({"type":"text","text":)", json_quoted(text), "}"}); }
+
+/// Of a file: its name stands beside it.
+std::string blocks_of(const prompt_part& part) {
   if (part.media_type.empty())
-    return concat({R"({"type":"text","text":)", json_quoted(part.text), "}"});
-  const char* type = part.media_type.starts_with("image/") ? "image" : "document";
-  return concat({R"({"type":")", type, R"(","source":{"type":"base64","media_type":)", json_quoted(part.media_type), R"(,"data":")",
-                 base64(part.text), R"("}})"});
+    return text_block(part.text);
+  if (auto type = image_type_of(part.text); !type.empty())
+    return concat({part.name.empty() ? std::string{} : text_block(name_of(part) + ":") + ",",
+                   R"({"type":"image","source":{"type":"base64","media_type":)", json_quoted(type), R"(,"data":")", base64(part.text), R"("}})"});
+  if (is_pdf(part.text))
+    return concat({R"({"type":"document","source":{"type":"base64","media_type":"application/pdf","data":")", base64(part.text), R"("})",
+                   part.name.empty() ? std::string{} : R"(,"title":)" + json_quoted(part.name), "}"});
+  return text_block(concat({name_of(part), ":\n", part.text}));
 }
 
 /// JSON that goes into a line. In JSON a line break stands only between values.
@@ -48,7 +75,7 @@ std::string on_one_line(std::string_view json) {
 } // namespace
 
 std::string initialize(std::string_view request) {
-  constexpr std::string_view writing = R"("matcher":"Edit|Write|NotebookEdit|Bash",)";
+  constexpr std::string_view writing = R"("matcher":"Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*",)";
   return control(request, "initialize",
                  concat({R"(,"hooks":{"PreToolUse":[{)", writing, R"("hookCallbackIds":[)", json_quoted(before_tool),
                          R"(],"timeout":10,"onFailure":"block"}],"PostToolUse":[{)", writing, R"("hookCallbackIds":[)", json_quoted(after_tool),
@@ -61,11 +88,30 @@ std::string prompt(std::string_view id, std::span<const prompt_part> parts) {
     content = json_quoted(parts.front().text);
   } else {
     for (const auto& p : parts)
-      content += (content.empty() ? "[" : ",") + block_of(p);
+      if (!p.media_type.empty() || !p.text.empty()) // its service takes no empty text
+        content += (content.empty() ? "[" : ",") + blocks_of(p);
     content += content.empty() ? "[]" : "]";
   }
   return concat({R"({"type":"user","message":{"role":"user","content":)", content, R"(},"parent_tool_use_id":null,"session_id":"","uuid":)",
                  json_quoted(id), "}\n"});
+}
+
+std::string why_not_taken(const prompt_part& part) {
+  constexpr std::string_view otherwise = "; put it into the agent's directory and say its path";
+  if (part.media_type.empty() || is_pdf(part.text))
+    return {};
+  if (!image_type_of(part.text).empty())
+    return part.text.size() <= image_bytes_max ? std::string{}
+                                               : concat({name_of(part), " is larger than the ", image_bytes_max / limits::kib,
+                                                         " KiB that the agent takes of an image; make it smaller"});
+  if (part.media_type.starts_with("image/"))
+    return concat({name_of(part), " is none of the images that the agent takes: PNG, JPEG, GIF or WebP", otherwise});
+  if (!is_text(part.text))
+    return concat({name_of(part), " (", escape_control(part.media_type, false),
+                   ") is neither text nor an image nor PDF, and the agent takes nothing else", otherwise});
+  return part.text.size() <= text_file_bytes_max
+           ? std::string{}
+           : concat({name_of(part), " is larger than the ", text_file_bytes_max / limits::kib, " KiB of text that the agent takes", otherwise});
 }
 
 std::string allow(std::string_view request, std::string_view input, std::string_view permissions) {

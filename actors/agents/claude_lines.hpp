@@ -13,6 +13,7 @@ namespace swarm::agents::claude_lines {
 struct prompt_part {
   std::string text;            // without a media type: UTF-8; else the bytes of an image or file
   std::string media_type = {}; // image/png
+  std::string name = {};       // of a file
 };
 
 /// The names by which hooks of ours come back, see initialize().
@@ -21,6 +22,8 @@ inline constexpr std::string_view after_tool = "after";
 
 /// The first line. The program asks before and after each tool that writes, and does not run it when nobody answers.
 std::string initialize(std::string_view request);
+/// Why the program cannot be given a part; empty when it can. Its service refuses each further turn of a session that has an image it cannot read.
+std::string why_not_taken(const prompt_part&);
 /// The program reports by the id what becomes of the prompt, and does not run a second one with the same id.
 std::string prompt(std::string_view id, std::span<const prompt_part> parts);
 /// `input` is the tool's JSON; `permissions` a JSON array of rules to keep, or empty.

@@ -22,6 +22,7 @@ constexpr std::size_t command_bytes_max = 64;
 constexpr std::size_t cancelled_max = 1024; // prompts of one interrupt
 constexpr std::array modes{"default", "acceptEdits", "plan"};
 constexpr std::string_view question_tool = "AskUserQuestion";
+constexpr std::size_t cut_label_bytes = 60; // a choice that long may be the begin of a label
 
 std::string bounded(std::string text, std::size_t bytes) {
   text.resize(utf8_prefix(text, bytes).size());
@@ -67,7 +68,17 @@ struct question_part {
   std::string text;  // the agent's
   std::string shown; // in the request, and by which an answer names it
   bool many = false;
-  std::vector<std::string> labels = {};
+  std::vector<std::string> labels = {}; // the agent's
+
+  /// The label that is meant by what a person was shown: all of it, or its begin when it is long.
+  std::string meant_by(const std::string& choice) const {
+    const auto is = [&](const auto& label) { return label == choice; };
+    if (std::any_of(labels.begin(), labels.end(), is))
+      return choice;
+    const auto begins = [&](const auto& label) { return choice.size() >= cut_label_bytes && label.starts_with(choice); };
+    const auto one = std::find_if(labels.begin(), labels.end(), begins);
+    return one != labels.end() && std::none_of(one + 1, labels.end(), begins) ? *one : choice;
+  }
 };
 
 std::vector<question_part> parts_of(const json_view& questions) {
@@ -81,7 +92,7 @@ std::vector<question_part> parts_of(const json_view& questions) {
     for (int n = 2; is_of_another(); ++n) // long texts that begin alike
       part.shown = concat({bounded(part.text, title_bytes_max - 8), " (", n, ")"});
     for (const auto& o : q["options"].elements(choices_max))
-      part.labels.push_back(bounded(o["label"].text(), name_bytes_max));
+      part.labels.push_back(o["label"].text());
     out.push_back(std::move(part));
   }
   return out;
@@ -93,7 +104,7 @@ void add_choices(internal::Request& request, const json_view& questions) {
     choice.set_question(std::move(part.shown));
     choice.set_many(part.many);
     for (auto& label : part.labels)
-      choice.add_options(std::move(label));
+      choice.add_options(bounded(std::move(label), name_bytes_max));
   }
 }
 
@@ -102,6 +113,21 @@ std::string reason_or(const std::string& reason, std::string_view otherwise) {
 }
 
 } // namespace
+
+std::string request_names::name_of(std::string_view native) {
+  const auto id = native.empty() ? std::string{"request"} : claude_id(native);
+  if (used_.size() >= known_max)
+    return claude_id(concat({id, "/+", ++further_}));
+  const std::hash<std::string> hash;
+  auto& times = used_[hash(id)];
+  if (++times == 1)
+    return id;
+  for (auto n = times;; ++n) {
+    auto name = claude_id(concat({id, "/", n}));
+    if (used_.emplace(hash(name), 1).second)
+      return name;
+  }
+}
 
 // ---- what the program asks ----
 
@@ -123,12 +149,12 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   const auto body = asked["input"];
   const members input{body};
   internal::Request head;
-  head.set_id(claude_id(native));
-  withdraw(head.id(), "the agent asks something else under the same id");
+  withdraw_native(native, "the agent asks something else under the same id");
   if (requests_.size() >= open_max || open_bytes() + native.size() + body.raw().size() > open_bytes_max) {
     out_.to_agent += claude_lines::deny(native, "Too much waits for an answer; try again later", false);
     return;
   }
+  head.set_id(names_.name_of(native));
   head.set_tool(bounded(asked["tool_name"].text(), name_bytes_max));
   head.set_kind(kind_of(head.tool()));
   head.set_call(claude_id(asked["tool_use_id"].text()));
@@ -188,9 +214,14 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
 }
 
 void claude_stream::control_cancelled(const std::string& native) {
-  const auto id = claude_id(native);
-  hooks_.erase(id);
-  withdraw(id, "the agent stopped waiting");
+  hooks_.erase(claude_id(native));
+  withdraw_native(native, "the agent stopped waiting");
+}
+
+void claude_stream::withdraw_native(const std::string& native, std::string_view reason) {
+  const auto found = std::find_if(requests_.begin(), requests_.end(), [&](const auto& r) { return r.second.native == native; });
+  if (found != requests_.end())
+    withdraw(std::string{found->first}, reason);
 }
 
 void claude_stream::withdraw(const std::string& id, std::string_view reason) {
@@ -228,6 +259,15 @@ namespace {
 /// A word that is no choice unless the question has it as one.
 bool allows(std::string_view option) { return option == "allow" || option == "always"; }
 
+/// Whether it says no. A question may have that word as a choice of its own; a denial has its reason.
+bool denies(const internal::Answer& answer, const std::vector<question_part>& parts) {
+  if (answer.option() != "deny")
+    return false;
+  const bool is_plain = answer.text().empty() && !answer.ends_turn() && answer.answers().empty() && parts.size() == 1;
+  const auto& labels = is_plain ? parts.front().labels : std::vector<std::string>{};
+  return std::find(labels.begin(), labels.end(), answer.option()) == labels.end();
+}
+
 /// What was chosen, as JSON; nothing when something else was asked.
 std::optional<std::string> chosen(const internal::Answer& answer, const std::vector<question_part>& parts) {
   std::string out;
@@ -237,14 +277,14 @@ std::optional<std::string> chosen(const internal::Answer& answer, const std::vec
   if (const auto& option = answer.option(); answer.answers().empty() && parts.size() == 1 && !option.empty()) {
     const auto& labels = parts.front().labels;
     if (!allows(option) || std::find(labels.begin(), labels.end(), option) != labels.end())
-      add(parts.front().text, option);
+      add(parts.front().text, parts.front().meant_by(option));
   }
   std::size_t known = 0;
   for (auto p = parts.begin(); p != parts.end(); ++p) { // in their order; to the agent, equal texts are one question
     const auto found = answer.answers().find(p->shown);
     if (found == answer.answers().end() || std::any_of(parts.begin(), p, [&](const auto& before) { return before.text == p->text; }))
       continue;
-    add(p->text, found->second);
+    add(p->text, p->meant_by(found->second));
     ++known;
   }
   return out.empty() || known != answer.answers().size() ? std::nullopt : std::optional{concat({"{", out, "}"})};
@@ -270,11 +310,12 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
   if (answer.digest() != open.digest)
     return claude_refusal{"The answer is not to what the agent asks now under this id; look at the request again"};
   std::string line;
-  if (answer.option() == "deny") {
+  const auto input = json_view::of(open.input);
+  const auto parts = open.is_question ? parts_of(input["questions"]) : std::vector<question_part>{};
+  if (denies(answer, parts)) {
     line = claude_lines::deny(open.native, reason_or(answer.text(), "The user said no"), answer.ends_turn());
   } else if (open.is_question) {
-    const auto input = json_view::of(open.input);
-    auto answers = chosen(answer, parts_of(input["questions"]));
+    auto answers = chosen(answer, parts);
     if (!answers)
       return claude_refusal{"The answer belongs to none of the question's parts; answer with their choices, or deny"};
     line = claude_lines::allow(open.native, claude_lines::with_answers(input, *answers));
@@ -285,7 +326,7 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
     if (!why.empty())
       return claude_refusal{std::move(why)};
     line = claude_lines::allow(open.native, answer.edited_input().empty() ? open.input : answer.edited_input(),
-                               answer.option() == "always" ? claude_lines::rule_of(json_view::of(open.input)["command"].text()) : std::string{});
+                               answer.option() == "always" ? claude_lines::rule_of(input["command"].text()) : std::string{});
   }
   requests_.erase(found);
   return line;

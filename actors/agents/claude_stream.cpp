@@ -34,6 +34,12 @@ std::string failure_text(const json_view::members& frame) {
   return bounded(out.empty() ? frame["subtype"].text() : std::move(out), failure_bytes_max);
 }
 
+/// Nothing else is given back to the program among its arguments.
+bool is_session_name(std::string_view name) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  return !name.empty() && name.size() <= id_bytes_max && name.front() != '-' && name.find_first_not_of(plain) == name.npos;
+}
+
 std::uint64_t context_window_of(const json_view& models, std::string_view model) {
   std::uint64_t most = 0;
   const json_view::members all{models, models_max};
@@ -170,7 +176,8 @@ void claude_stream::began_session(const members& frame) {
     if (auto value = frame[name].text(); !value.empty())
       setter(bounded(std::move(value), name_bytes_max));
   };
-  set("session_id", [&](auto v) { about_.set_native_session(std::move(v)); });
+  if (auto name = frame["session_id"].text(); is_session_name(name))
+    about_.set_native_session(std::move(name));
   set("model", [&](auto v) { about_.set_model(std::move(v)); });
   set("permissionMode", [&](auto v) { about_.set_mode(std::move(v)); });
   set("claude_code_version", [&](auto v) { about_.set_version(std::move(v)); });
@@ -197,6 +204,9 @@ claude_line claude_stream::prompt(const std::string& id, std::span<const claude_
     return claude_refusal{"The agent has too many prompts that it has not begun"};
   if (std::find(waiting_.begin(), waiting_.end(), id) != waiting_.end())
     return claude_refusal{"The agent has this prompt already"};
+  for (const auto& part : parts)
+    if (auto why = claude_lines::why_not_taken(part); !why.empty())
+      return claude_refusal{std::move(why)};
   waiting_.push_back(id);
   return claude_lines::prompt(id, parts);
 }

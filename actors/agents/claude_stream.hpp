@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,19 @@ struct claude_refusal {
 };
 using claude_line = result<std::string, claude_refusal>;
 
+/// Names of requests, none of them twice in the lives of the program that share it: a program may use its own ids again.
+class request_names {
+public:
+  static constexpr std::size_t known_max = 65'536;
+
+  /// The id itself, or with a number when it was used before.
+  std::string name_of(std::string_view native);
+
+private:
+  std::unordered_map<std::size_t, std::uint32_t> used_; // hash of a name to how often
+  std::uint64_t further_ = 0;
+};
+
 class claude_stream {
 public:
   static constexpr std::size_t line_bytes_max = 64 * limits::mib;
@@ -48,8 +62,10 @@ public:
   static constexpr std::size_t notices_max = 64; // of lines that cannot be read
   static constexpr std::size_t calls_max = 1024; // of one turn, without a result
 
-  /// Turns are numbered on from turns() of the program's life before, as it was after end(). `line_max` is smaller in tests.
-  explicit claude_stream(std::uint64_t turns_before = 0, std::size_t line_max = line_bytes_max) : turns_(turns_before), line_max_(line_max) {}
+  /// Turns are numbered on from turns() of the program's life before, as it was after end(), and `names` are its take_names(). `line_max` is smaller
+  /// in tests.
+  explicit claude_stream(std::uint64_t turns_before = 0, std::size_t line_max = line_bytes_max, request_names names = {})
+    : turns_(turns_before), line_max_(line_max), names_(std::move(names)) {}
 
   /// What the program has written, cut anywhere.
   claude_output read(std::string_view bytes);
@@ -63,13 +79,17 @@ public:
   /// Each request is answered once. An answer that is refused for what it says, or because it is to something else, leaves the request open.
   claude_line answer(const internal::Answer&);
   claude_line answer_hook(const internal::HookAnswer&);
+  bool waits_for_hook(const std::string& question) const { return hooks_.contains(question); }
   claude_output interrupt();
   claude_output set(const internal::SetOption&);
 
   /// Empty between turns.
   std::string open_turn() const { return turn_ ? turn_->id : std::string{}; }
   std::uint64_t turns() const noexcept { return turns_; }
+  request_names take_names() { return std::exchange(names_, {}); }
   std::vector<std::string> open_requests() const;
+  /// In which the agent is; empty before its first turn.
+  const std::string& directory() const noexcept { return directory_; }
   /// The end of what streams now; nothing when no item is open.
   std::optional<internal::Delta> open_item() const;
   /// Prompts of which no turn has been heard.
@@ -155,6 +175,7 @@ private:
   void put_option(const std::string& id, std::string_view text);
   void give_up_options(std::string_view why);
   void withdraw(const std::string& id, std::string_view reason);
+  void withdraw_native(const std::string& native, std::string_view reason);
   void withdraw_calls_of(const std::string& call, std::string_view reason);
   std::string next_id();
   std::string next_request(control, std::string option = {});
@@ -182,7 +203,8 @@ private:
   std::uint64_t items_ = 0;                                  // that had no id
   bool has_item_of_no_turn_ = false;                         // since the last turn, with an id of ours
 
-  std::map<std::string, request> requests_;  // by id
+  request_names names_;
+  std::map<std::string, request> requests_;  // by name
   std::map<std::string, std::string> hooks_; // id to native id
   std::map<std::string, asked> controls_;
   std::deque<std::string> interrupts_; // the newest that are not answered yet

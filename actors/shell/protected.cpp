@@ -42,6 +42,27 @@ bool reaches(const written_path& written, const std::vector<std::string>& path, 
 
 } // namespace
 
+std::vector<std::string> fabric_directories(const std::function<std::string(const std::string&)>& variable, const std::vector<std::string>& further) {
+  std::vector<std::string> out;
+  auto add = [&](const std::string& path) {
+    auto normal = path.starts_with('/') ? normalize_path(path, "/") : std::string{};
+    // A mistake in a variable must not stop every write.
+    if (normal.size() > 1 && std::find(out.begin(), out.end(), normal) == out.end())
+      out.push_back(std::move(normal));
+  };
+  auto add_below = [&](const std::string& name, const std::string& below_home, const std::string& directory) {
+    if (auto given = variable(name); !given.empty())
+      add(given + "/" + directory);
+    if (auto home = variable("HOME"); !home.empty())
+      add(home + below_home + "/" + directory);
+  };
+  for (const auto& path : further)
+    add(path);
+  add_below("XDG_STATE_HOME", "/.local/state", "swarm");
+  add_below("XDG_CONFIG_HOME", "/.config", "swarm");
+  return out;
+}
+
 const std::string* reached_directory(const written_path& written, std::span<const std::string> directories) {
   std::vector<std::vector<std::string>> spellings{parts_of(written.path)};
   if (!written.pattern) {

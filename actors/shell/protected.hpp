@@ -2,12 +2,18 @@
 // directory around it.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "actors/shell/writes.hpp"
 
 namespace swarm::shell {
+
+/// Where nodes keep their state and where swarm's settings are, by variables of the environment (empty = not set), and the `further` ones. Absolute
+/// and normalised.
+std::vector<std::string> fabric_directories(const std::function<std::string(const std::string&)>& variable, const std::vector<std::string>& further);
 
 /// The directory that `written` is, lies in, or takes along; null when it is none of them. `directories` are absolute and normalised. Reads the
 /// file system for symbolic links.

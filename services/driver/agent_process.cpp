@@ -69,8 +69,12 @@ agent_process::agent_process(const std::vector<std::string>& argv) {
     run(words, theirs.get(), their_complaints.get(), driver);
   setpgid(pid_, pid_); // both do it: whoever comes first
   auto fd = open_pidfd(pid_);
-  if (!fd)
+  if (!fd) { // no destructor runs
+    ::kill(pid_, SIGKILL);
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
     throw std::runtime_error("cannot watch the agent's process");
+  }
   ended_ = std::move(*fd);
 }
 

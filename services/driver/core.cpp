@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "actors/agents/held_paths.hpp"
 #include "actors/base/text.hpp"
-#include "services/driver/held_paths.hpp"
 
 namespace swarm::driver {
 
@@ -43,9 +43,11 @@ void core::heard(const internal::ToDriver& frame, moment now) {
   if (frame.has_stored())
     out_.stored(frame.stored().seq());
   else if (frame.has_stop())
-    stop(std::min<std::chrono::milliseconds>(std::chrono::milliseconds{frame.stop().grace_ms()}, grace_max), 0, now);
+    stop(frame.stop(), now);
   else if (frame.has_locks() && frame.locks().ByteSizeLong() <= locked_bytes_max)
     locks_ = frame.locks();
+  else if (frame.has_permissions())
+    rules_.set(frame.permissions(), now);
   else if (frame.has_hook_answer())
     hook_answer(frame.hook_answer());
   if (out_.waiting() > waiting_frames_max)
@@ -101,6 +103,16 @@ void core::notice(std::string_view kind, std::string_view text, moment now) {
 
 // ---- the end ----
 
+void core::stop(const internal::StopDriver& s, moment now) {
+  const auto grace = std::min<std::chrono::milliseconds>(std::chrono::milliseconds{s.grace_ms()}, grace_max);
+  if (!s.agent_only())
+    return stop(grace, 0, now);
+  if (!agent_ || agent_->end)
+    return;
+  agent_->on_request = true;
+  end_agent(grace, now);
+}
+
 void core::stop(std::chrono::milliseconds grace, int status, moment now) {
   stopping_ = std::max(stopping_.value_or(0), status);
   refuse_held("The driver ends", now);
@@ -148,14 +160,7 @@ void core::tick(moment now) {
       notice("unusable", a.unusable, now);
       give_held(now);
     }
-    const bool may_be_silent =
-      !a.calls.empty() || !a.hooks.empty() || a.stream.open_turn().empty() || !a.stream.open_requests().empty() || !reads_agent();
-    if (may_be_silent)
-      a.heard_at = now.boot_ms;
-    else if (!a.silence_told && now.boot_ms >= a.heard_at + limits::conversation_silence().count()) {
-      a.silence_told = true;
-      notice("silent", concat({"The agent works on a turn and has said nothing for ", duration(limits::conversation_silence().count())}), now);
-    }
+    tell_silence(now);
     if (a.kill_at && now.boot_ms >= *a.kill_at) {
       actions_.push_back({action::kind::kill});
       a.kill_at = now.boot_ms + kill_after.count();
@@ -164,7 +169,31 @@ void core::tick(moment now) {
       a.terminate_at = std::numeric_limits<std::int64_t>::max();
     }
   }
+  // Its output may be more than anybody will store.
+  if (stopping_ && agent_ && agent_->end && now.boot_ms >= agent_->ended_at + linger.count())
+    agent_output_ended(now);
   finish_when_over(now);
+}
+
+/// A tool runs, a person is asked, it has nothing to do, or nobody reads it.
+bool core::may_be_silent() const {
+  const auto& a = *agent_;
+  return !a.calls.empty() || !a.hooks.empty() || !is_busy() || !a.stream.open_requests().empty() || is_held_back();
+}
+
+void core::tell_silence(moment now) {
+  auto& a = *agent_;
+  const auto most = limits::conversation_silence().count();
+  if (may_be_silent()) {
+    a.heard_at = now.boot_ms;
+  } else if (!a.silence_told && now.boot_ms >= a.heard_at + most) {
+    a.silence_told = true;
+    const bool works = !a.stream.open_turn().empty();
+    notice(
+      "silent",
+      concat({works ? "The agent works on a turn and has said nothing for " : "The agent has a prompt and has not begun it for ", duration(most)}),
+      now);
+  }
 }
 
 std::optional<std::int64_t> core::next_deadline() const {
@@ -178,11 +207,13 @@ std::optional<std::int64_t> core::next_deadline() const {
       at(hook.until);
     if (!a.introduced && a.unusable.empty())
       at(a.introduced_by);
-    if (!a.stream.open_turn().empty() && !a.silence_told)
+    if (!may_be_silent() && !a.silence_told)
       at(a.heard_at + limits::conversation_silence().count());
     at(a.terminate_at);
     at(a.kill_at);
   }
+  if (stopping_ && agent_ && agent_->end)
+    at(agent_->ended_at + linger.count());
   return next == std::numeric_limits<std::int64_t>::max() || exited_ ? std::nullopt : std::optional{next};
 }
 

@@ -17,6 +17,7 @@
 #include "actors/agents/claude_stream.hpp"
 #include "actors/agents/driver_frames.hpp"
 #include "services/driver/outbox.hpp"
+#include "services/driver/permissions.hpp"
 #include "services/driver/prompts.hpp"
 
 namespace swarm::driver {
@@ -25,7 +26,7 @@ struct settings {
   std::string resume;           // native session; empty = a new one
   std::uint64_t generation = 0; // 0 = that of the first hello
   std::string version;          // of swarm-driver
-  std::string home;             // of the user, for what a shell command writes
+  workplace at;
 };
 
 /// What is to be done with processes. Signals go to the agent's group.
@@ -49,11 +50,13 @@ public:
   static constexpr std::chrono::milliseconds kill_after{2'000};    // SIGTERM
   static constexpr std::chrono::milliseconds linger{10'000};       // for the last frames
   static constexpr std::size_t held_options_max = 16;
-  static constexpr std::size_t waiting_bytes_max = 64 * limits::mib; // of prompts that the agent has not taken
-  static constexpr std::size_t waiting_frames_max = 4'096;           // with more, a swarmd that stores nothing is not heard
-  static constexpr std::size_t remembered_max = 1'024;               // interrupts, and answers
+  static constexpr std::size_t waiting_bytes_max = 64 * limits::mib;            // of prompts that the agent has not taken
+  static constexpr std::size_t waiting_frames_max = 4'096;                      // with more, a swarmd that stores nothing is not heard
+  static constexpr std::size_t remembered_max = 1'024;                          // interrupts, and answers
+  static constexpr std::size_t asked_bytes_max = limits::driver_ring_bytes / 2; // of a request: nothing of it is stored before it is whole
+  static constexpr std::size_t unasked_bytes_max = 1 * limits::mib;             // that the agent is given beside prompts; with more it is not read
 
-  explicit core(settings s) : settings_(std::move(s)), native_session_(settings_.resume) {}
+  explicit core(settings s) : settings_(std::move(s)), rules_(settings_.at), native_session_(settings_.resume) {}
 
   void from_swarmd(std::string_view bytes, moment now);
   /// Nobody can say anything any more: the agent is ended, then the driver.
@@ -77,14 +80,17 @@ public:
   void swarmd_took(std::size_t bytes, moment now);
   std::string_view to_agent() const;
   bool reads_agent() const;
+  /// False when the last one and its output have ended.
+  bool has_agent() const noexcept { return agent_ != nullptr; }
   std::vector<action> take_actions() { return std::exchange(actions_, {}); }
 
 private:
   /// What the agent's input has to take before it is told.
   struct mark {
     std::uint64_t begin, end; // bytes of the agent's life
-    std::string prompt;       // id; empty = an answer
+    std::string prompt = {};  // id; empty = an answer
     internal::AnswerState answer = {};
+    std::optional<internal::Ruled> ruled = {}; // an answer by a rule
   };
   struct hook {
     internal::HookQuestion question;
@@ -92,7 +98,7 @@ private:
   };
   /// One process of the agent.
   struct life {
-    explicit life(std::uint64_t turns) : stream(turns) {}
+    life(std::uint64_t turns, agents::request_names names) : stream(turns, agents::claude_stream::line_bytes_max, std::move(names)) {}
     agents::claude_stream stream;
     std::int64_t pid = 0;
     bool introduced = false;
@@ -108,10 +114,14 @@ private:
     bool complains_much = false;
     std::set<std::string> calls; // tools that run
     std::map<std::string, hook> hooks;
+    std::vector<internal::FromDriver> asking; // parts of a request that is not whole
+    std::string asked;                        // their bodies
+    std::set<std::string> with_pattern;       // requests that are open
     std::int64_t introduced_by = 0;
     std::int64_t heard_at = 0;
     bool silence_told = false;
     std::optional<std::int64_t> terminate_at, kill_at;
+    std::int64_t ended_at = 0;
   };
   struct answered {
     std::string what; // digest of the answer
@@ -122,6 +132,7 @@ private:
   // core.cpp
   void heard(const internal::ToDriver& frame, moment now);
   void hello(const internal::DriverHello& h, moment now);
+  void stop(const internal::StopDriver& s, moment now);
   void stop(std::chrono::milliseconds grace, int status, moment now);
   void end_agent(std::chrono::milliseconds grace, moment now);
   void finish_when_over(moment now);
@@ -144,9 +155,17 @@ private:
   // core_agent.cpp: the agent
   void start_if_wanted(moment now);
   bool takes_prompts() const;
+  bool is_busy() const { return !agent_->stream.open_turn().empty() || !agent_->stream.waiting_prompts().empty(); }
+  bool is_held_back() const;
+  bool may_be_silent() const;
+  void tell_silence(moment now);
+  std::size_t unasked_bytes() const;
   void give_held(moment now);
   void take(agents::claude_output output, moment now);
   void take_frame(internal::FromDriver frame, moment now);
+  void take_request(internal::FromDriver part, moment now);
+  bool rule(const internal::Request& request, const std::string& body, moment now);
+  void take_hook(internal::FromDriver question, moment now);
   void give(std::string line) { agent_->input += line; }
   void give_marked(std::string line, mark m);
   void unanswered_hooks(moment now);
@@ -159,11 +178,13 @@ private:
   outbox out_;
   std::vector<action> actions_;
   internal::Locks locks_;
+  permission_rules rules_;
 
   std::unique_ptr<life> agent_;
   std::string native_session_;
   std::string model_, mode_; // that the agent has taken
   std::uint64_t turns_ = 0;
+  agents::request_names names_;
 
   prompt_table prompts_;
   std::deque<driver::prompt> held_;

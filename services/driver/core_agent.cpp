@@ -1,9 +1,10 @@
 // The agent of the driver: its start, what it says, what it is given, and its end.
 #include <algorithm>
 
+#include "actors/agents/held_paths.hpp"
+#include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "services/driver/core.hpp"
-#include "services/driver/held_paths.hpp"
 
 namespace swarm::driver {
 
@@ -33,7 +34,7 @@ std::string ending_of(std::string text, std::size_t bytes) {
 void core::start_if_wanted(moment now) {
   if (agent_ || held_.empty() || stopping_)
     return;
-  agent_ = std::make_unique<life>(turns_);
+  agent_ = std::make_unique<life>(turns_, std::exchange(names_, {}));
   agent_->introduced_by = now.boot_ms + introduction.count();
   agent_->heard_at = now.boot_ms;
   action start{action::kind::start, {std::begin(protocol_arguments), std::end(protocol_arguments)}};
@@ -67,7 +68,7 @@ void core::give_held(moment now) {
     wishes_[wish.id()] = wish;
     take(agent_->stream.set(wish), now);
   }
-  while (!held_.empty()) {
+  while (!held_.empty() && (held_.front().steer || !is_busy())) { // one prompt is one turn
     const auto p = std::move(held_.front());
     held_.pop_front();
     held_bytes_ -= p.bytes;
@@ -98,23 +99,43 @@ void core::agent_took(std::size_t bytes, moment now) {
   auto& a = *agent_;
   a.taken += bytes;
   a.taken_all += bytes;
-  if (a.taken == a.input.size() || a.taken > limits::mib)
+  if (a.taken == a.input.size())
+    a.input = {}, a.taken = 0; // also the room of a large one
+  else if (a.taken > limits::mib)
     a.input.erase(0, std::exchange(a.taken, 0));
   while (!a.marks.empty() && a.marks.front().end <= a.taken_all) {
     auto m = std::move(a.marks.front());
     a.marks.pop_front();
-    if (m.prompt.empty())
+    if (m.ruled) {
+      internal::FromDriver f;
+      *f.mutable_ruled() = std::move(*m.ruled);
+      keep(std::move(f), now);
+    } else if (m.prompt.empty()) {
       answer_state(std::move(m.answer), now);
-    else
+    } else {
+      a.heard_at = now.boot_ms;
       prompt_state(m.prompt, internal::PromptState::SUBMITTED, {}, now);
+    }
   }
 }
 
 // ---- what it says ----
 
-bool core::reads_agent() const {
-  return agent_ && !agent_->output_ended && out_.unstored_bytes() < (stopping_ ? limits::driver_ring_bytes : limits::driver_unstored_bytes_max);
+/// What it says would have no room.
+bool core::is_held_back() const {
+  return out_.unstored_bytes() >= (stopping_ ? limits::driver_ring_bytes : limits::driver_unstored_bytes_max) || out_.is_clogged();
 }
+
+/// Lines that nobody but the agent has asked for: its requests make them, so it has to take them before it is read on.
+std::size_t core::unasked_bytes() const {
+  auto out = agent_->input.size() - agent_->taken;
+  for (const auto& m : agent_->marks)
+    if (!m.prompt.empty())
+      out -= m.end - std::max(m.begin, agent_->taken_all);
+  return out;
+}
+
+bool core::reads_agent() const { return agent_ && !agent_->output_ended && !is_held_back() && (agent_->end || unasked_bytes() < unasked_bytes_max); }
 
 void core::agent_wrote(std::string_view bytes, moment now) {
   if (!agent_)
@@ -122,8 +143,10 @@ void core::agent_wrote(std::string_view bytes, moment now) {
   agent_->heard_at = now.boot_ms;
   agent_->silence_told = false;
   take(agent_->stream.read(bytes), now);
-  if (agent_)
-    give_held(now);
+  if (!agent_)
+    return;
+  std::erase_if(agent_->hooks, [this](const auto& h) { return !agent_->stream.waits_for_hook(h.first); });
+  give_held(now);
 }
 
 void core::agent_complained(std::string_view bytes, moment now) {
@@ -150,13 +173,10 @@ void core::take_frame(internal::FromDriver f, moment now) {
     out_.join(std::move(*f.mutable_delta()), now);
     return;
   }
-  if (f.has_hook_question()) {
-    const auto& q = f.hook_question();
-    if (!q.after())
-      a.hooks.insert_or_assign(q.id(), hook{q, now.boot_ms + limits::hook_question_deadline().count()});
-    out_.pass(std::move(f), now);
-    return;
-  }
+  if (f.has_hook_question())
+    return take_hook(std::move(f), now);
+  if (f.has_request())
+    return take_request(std::move(f), now);
   if (f.has_prompt_state()) {
     auto state = f.prompt_state();
     prompts_.put(state, keep(std::move(f), now));
@@ -174,9 +194,8 @@ void core::take_frame(internal::FromDriver f, moment now) {
       model_ = wish.mapped().model().empty() ? model_ : wish.mapped().model();
       mode_ = wish.mapped().mode().empty() ? mode_ : wish.mapped().mode();
     }
-  } else if (f.has_request()) {
-    if (answered_.erase(f.request().id()) > 0) // the agent has used the id again
-      answered_order_.erase(std::find(answered_order_.begin(), answered_order_.end(), f.request().id()));
+  } else if (f.has_withdrawn()) {
+    a.with_pattern.erase(f.withdrawn().request_id());
   } else if (f.has_item() && !f.item().nested()) {
     if (f.item().kind() == internal::ITEM_TOOL_CALL && f.item().last() && a.calls.size() < agents::claude_stream::calls_max)
       a.calls.insert(f.item().id());
@@ -190,6 +209,75 @@ void core::take_frame(internal::FromDriver f, moment now) {
   keep(std::move(f), now);
 }
 
+/// A rule decides, or swarmd is asked: then it gets all the parts.
+void core::take_request(internal::FromDriver part, moment now) {
+  auto& a = *agent_;
+  a.asked += part.request().body();
+  const bool is_whole = part.request().last();
+  a.asking.push_back(std::move(part));
+  if (!is_whole)
+    return;
+  auto parts = std::exchange(a.asking, {});
+  const auto body = std::exchange(a.asked, {});
+  auto& head = *parts.back().mutable_request();
+  if (answered_.erase(head.id()) > 0) // the agent has used the id again
+    answered_order_.erase(std::find(answered_order_.begin(), answered_order_.end(), head.id()));
+  if (rule(head, body, now))
+    return;
+  head.set_pattern(rules_.pattern_of(head, body));
+  if (!head.pattern().empty())
+    a.with_pattern.insert(head.id());
+  for (auto& p : parts)
+    keep(std::move(p), now);
+}
+
+bool core::rule(const internal::Request& request, const std::string& body, moment now) {
+  auto& a = *agent_;
+  const auto& here = a.stream.directory().empty() ? settings_.at.directory : a.stream.directory();
+  auto verdict = rules_.decide(request, body, here, locks_, now);
+  if (verdict.what == ruling::kind::ask && body.size() > asked_bytes_max)
+    verdict = {ruling::kind::deny, concat({"larger than ", asked_bytes_max / limits::kib, " KiB, and nobody can be asked"}),
+               concat({"This is larger than the ", asked_bytes_max / limits::kib, " KiB that a person can be asked about; do it in smaller steps"})};
+  if (verdict.what == ruling::kind::ask)
+    return false;
+  internal::Answer answer;
+  answer.set_request_id(request.id());
+  answer.set_option(verdict.what == ruling::kind::allow ? "allow" : "deny");
+  answer.set_text(verdict.reason);
+  answer.set_digest(sha256(body));
+  auto line = a.stream.answer(answer);
+  if (!line)
+    return false;
+  internal::Ruled ruled;
+  ruled.set_id(request.id());
+  ruled.set_kind(request.kind());
+  ruled.set_title(request.title());
+  ruled.set_tool(request.tool());
+  ruled.set_call(request.call());
+  ruled.set_allowed(verdict.what == ruling::kind::allow);
+  ruled.set_rule(std::string{utf8_prefix(verdict.rule, limits::kib)});
+  mark m{0, 0};
+  m.ruled = std::move(ruled);
+  give_marked(std::move(*line), std::move(m));
+  return true;
+}
+
+void core::take_hook(internal::FromDriver f, moment now) {
+  const auto& q = f.hook_question();
+  if (!q.after()) {
+    // No node is needed for it, and it holds while there is none.
+    if (auto directory = agents::kept_out_of(settings_.at.kept_out, q, settings_.at.home); !directory.empty()) {
+      internal::HookAnswer answer;
+      answer.set_question_id(q.id());
+      answer.set_denied(true);
+      answer.set_text(agents::no_agent_writes(directory));
+      return hook_answer(answer);
+    }
+    agent_->hooks.insert_or_assign(q.id(), hook{q, now.boot_ms + limits::hook_question_deadline().count()});
+  }
+  out_.pass(std::move(f), now);
+}
+
 void core::unanswered_hooks(moment now) {
   std::vector<internal::HookQuestion> due;
   for (const auto& [id, hook] : agent_->hooks)
@@ -198,7 +286,7 @@ void core::unanswered_hooks(moment now) {
   for (const auto& q : due) {
     internal::HookAnswer answer;
     answer.set_question_id(q.id());
-    answer.set_text(held_against(locks_, q, settings_.home));
+    answer.set_text(agents::why_held(agents::held_against(locks_, q, settings_.at.home)));
     answer.set_denied(!answer.text().empty());
     agent_->hooks.erase(q.id());
     auto line = agent_->stream.answer_hook(answer);
@@ -218,6 +306,7 @@ void core::agent_exited(const agent_end& end, moment now) {
   if (!agent_ || agent_->end)
     return;
   agent_->end = end;
+  agent_->ended_at = now.boot_ms;
   over_when_ended(now);
 }
 
@@ -232,6 +321,8 @@ void core::agent_output_ended(moment now) {
 /// What it had been given, and is not heard of any more.
 void core::end_of_prompts(moment now) {
   for (const auto& m : agent_->marks) {
+    if (m.ruled)
+      continue; // the agent's end says that nothing came of it
     if (m.prompt.empty()) {
       auto state = m.answer;
       state.set_delivered(false);
@@ -262,7 +353,10 @@ void core::over_when_ended(moment now) {
     refuse_held(concat({"The agent ended before it took a prompt", shown.empty() ? "" : ": ", shown}), now);
   }
   if (end.left_behind > 0)
-    notice("left-behind", concat({"The agent has left ", end.left_behind, " processes behind; they have ended with it"}), now);
+    notice("left-behind",
+           end.left_behind == 1 ? std::string{"The agent has left a process behind; it has ended with it"}
+                                : concat({"The agent has left ", end.left_behind, " processes behind; they have ended with it"}),
+           now);
   internal::FromDriver f;
   auto& exited = *f.mutable_agent_exited();
   exited.set_exit_status(end.status);
@@ -271,6 +365,7 @@ void core::over_when_ended(moment now) {
   exited.set_text(text);
   keep(std::move(f), now);
   turns_ = agent_->stream.turns();
+  names_ = agent_->stream.take_names();
   agent_.reset();
   start_if_wanted(now);
   finish_when_over(now);

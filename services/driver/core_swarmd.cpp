@@ -1,6 +1,9 @@
 // What swarmd asks of the driver.
 #include <algorithm>
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "services/driver/core.hpp"
@@ -12,6 +15,19 @@ namespace {
 constexpr std::size_t text_bytes_max = 1 * limits::kib;
 
 std::string bounded(std::string_view text) { return std::string{utf8_prefix(text, text_bytes_max)}; }
+
+/// The same for the same answer: a map has no order of its own.
+std::string digest_of(const internal::Answer& a) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream to{&bytes};
+    google::protobuf::io::CodedOutputStream coded{&to};
+    coded.SetSerializationDeterministic(true);
+    a.SerializeToCodedStream(&coded);
+  }
+  return sha256(bytes);
+}
+
 bool is_id(std::string_view id) { return !id.empty() && id.size() <= limits::id_bytes_max; }
 
 } // namespace
@@ -58,7 +74,8 @@ void core::prompt(const internal::PromptPart& part, moment now) {
   internal::PromptState none;
   none.set_id(part.id());
   prompts_.put(none, 0);
-  held_.push_back(std::move(*taken.whole));
+  const auto first_other = std::find_if(held_.begin(), held_.end(), [](const auto& p) { return !p.steer; });
+  held_.insert(taken.whole->steer ? first_other : held_.end(), std::move(*taken.whole));
   give_held(now);
 }
 
@@ -108,7 +125,7 @@ void core::answer(const internal::Answer& a, moment now) {
   };
   if (is_other_generation(a.generation()))
     return refuse("The answer is for another attempt of the driver");
-  const auto what = sha256(a.SerializeAsString());
+  const auto what = digest_of(a);
   if (auto before = answered_.find(a.request_id()); before != answered_.end()) {
     if (before->second.what != what)
       return refuse("The agent has another answer to this already");
@@ -121,9 +138,14 @@ void core::answer(const internal::Answer& a, moment now) {
   }
   if (!agent_ || agent_->end)
     return refuse("The agent does not run any more, and nobody waits for an answer");
-  auto line = agent_->stream.answer(a);
+  auto given = a;
+  // The fabric keeps the pattern, where a person can take it back; the agent would keep a rule that nobody sees.
+  if (rules_.are_known() && a.option() == "always" && a.edited_input().empty() && agent_->with_pattern.contains(a.request_id()))
+    given.set_option("allow");
+  auto line = agent_->stream.answer(given);
   if (!line)
     return refuse(line.failure().why);
+  agent_->with_pattern.erase(a.request_id());
   if (answered_order_.size() == remembered_max) {
     answered_.erase(answered_order_.front());
     answered_order_.pop_front();
@@ -131,12 +153,13 @@ void core::answer(const internal::Answer& a, moment now) {
   answered_order_.push_back(a.request_id());
   answered_[a.request_id()] = {what, {}, 0};
   state.set_delivered(true);
-  give_marked(std::move(*line), {0, 0, {}, std::move(state)});
+  give_marked(std::move(*line), {.begin = 0, .end = 0, .answer = std::move(state)});
 }
 
 void core::hook_answer(const internal::HookAnswer& a) {
-  if (!agent_ || agent_->hooks.erase(a.question_id()) == 0)
+  if (!agent_)
     return;
+  agent_->hooks.erase(a.question_id());
   if (auto line = agent_->stream.answer_hook(a))
     give(std::move(*line));
 }

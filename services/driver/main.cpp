@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@
 
 #include <google/protobuf/stubs/logging.h>
 
+#include "actors/agents/driver_limits.hpp"
 #include "actors/base/restrictions.hpp"
 #include "actors/base/standard_streams.hpp"
+#include "actors/shell/protected.hpp"
 #include "services/driver/shell.hpp"
 
 namespace {
@@ -29,13 +32,14 @@ namespace {
 using namespace swarm;
 
 constexpr int usage_error = 2;
-constexpr const char* help = "Usage: swarm-driver claude [--resume SESSION] [--generation N] -- PROGRAM [ARGUMENT...]\n"
+constexpr const char* help = "Usage: swarm-driver claude [--resume SESSION] [--generation N] [--limits NAME=VALUE,...] -- PROGRAM [ARGUMENT...]\n"
                              "\n"
                              "Drives the agent of one conversation by the agent's own protocol. swarmd has it started by swarm-keeper,\n"
                              "and speaks to it by its standard input and output, which are pipes.\n"
                              "\n"
                              "  --resume SESSION    the agent's own name of the session that it goes on with\n"
                              "  --generation N      the attempt that prompts and answers have to be for; otherwise that of the first hello\n"
+                             "  --limits NAME=VALUE,...  of swarmd, as its configuration has them: the driver reads none\n"
                              "  --help, --version\n"
                              "\n"
                              "Exit status: 0 ended as it was told, 1 cannot start or its input is no protocol, 2 usage.\n";
@@ -60,11 +64,9 @@ std::uint64_t number(const char* text) {
 }
 
 options parse(int argc, char** argv) {
-  static const option table[] = {{"resume", required_argument, nullptr, 'r'},
-                                 {"generation", required_argument, nullptr, 'g'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {"version", no_argument, nullptr, 'v'},
-                                 {nullptr, 0, nullptr, 0}};
+  static const option table[] = {{"resume", required_argument, nullptr, 'r'}, {"generation", required_argument, nullptr, 'g'},
+                                 {"limits", required_argument, nullptr, 'l'}, {"help", no_argument, nullptr, 'h'},
+                                 {"version", no_argument, nullptr, 'v'},      {nullptr, 0, nullptr, 0}};
   options o;
   std::string harness;
   for (int c = 0; (c = getopt_long(argc, argv, "-", table, nullptr)) != -1;) {
@@ -76,6 +78,10 @@ options parse(int argc, char** argv) {
         break;
       case 'r': o.settings.resume = optarg; break;
       case 'g': o.settings.generation = number(optarg); break;
+      case 'l':
+        if (auto why = agents::set_driver_limits(optarg))
+          bad_usage("--limits: " + *why);
+        break;
       case 'h': std::fputs(help, stdout); std::exit(0);
       case 'v': std::puts("swarm-driver " SWARM_VERSION); std::exit(0);
       default: std::exit(usage_error);
@@ -91,6 +97,19 @@ options parse(int argc, char** argv) {
   return o;
 }
 
+driver::workplace place_of_work() {
+  auto variable = [](const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return std::string{value != nullptr ? value : ""};
+  };
+  std::error_code ec;
+  const auto config = variable("XDG_CONFIG_HOME").empty() ? variable("HOME") + "/.config" : variable("XDG_CONFIG_HOME");
+  const auto profiles = variable("SWARM_MCP_PROFILE_DIR").empty() ? config + "/swarm-mcp" : variable("SWARM_MCP_PROFILE_DIR");
+  return {.directory = std::filesystem::current_path(ec).string(),
+          .home = variable("HOME"),
+          .kept_out = shell::fabric_directories(variable, {variable("SWARM_HOME"), profiles})};
+}
+
 int drive(options o) {
   sigset_t ends;
   sigemptyset(&ends);
@@ -102,8 +121,7 @@ int drive(options o) {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO})
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   o.settings.version = SWARM_VERSION;
-  if (const char* home = std::getenv("HOME"))
-    o.settings.home = home;
+  o.settings.at = place_of_work();
   driver::shell shell{std::move(o.settings), std::move(o.argv), signals.get(), system_clock_port()};
   return shell.run();
 }

@@ -41,13 +41,12 @@ void outbox::put(internal::FromDriver frame) {
   auto shared = std::make_shared<const std::string>(std::move(encoded));
   ring_.push_back({last_, shared});
   if (connected_)
-    sending_.push_back({shared, false});
+    sending_.push_back({shared, kind::kept});
 }
 
-void outbox::send(std::string frame, bool is_text) {
-  if (is_text)
-    passing_bytes_ += frame.size();
-  sending_.push_back({std::make_shared<const std::string>(std::move(frame)), is_text});
+void outbox::send(std::string frame, kind what) {
+  (what == kind::text ? passing_bytes_ : asking_bytes_) += frame.size();
+  sending_.push_back({std::make_shared<const std::string>(std::move(frame)), what});
 }
 
 void outbox::pass(internal::FromDriver body, moment now) {
@@ -55,7 +54,7 @@ void outbox::pass(internal::FromDriver body, moment now) {
     return;
   send_joined(now);
   body.set_at_ms(now.unix_ms);
-  send(agents::encode_driver_frame(body));
+  send(agents::encode_driver_frame(body), kind::other);
 }
 
 void outbox::join(internal::Delta delta, moment now) {
@@ -82,24 +81,24 @@ void outbox::send_joined(moment now) {
   auto encoded = agents::encode_driver_frame(frame);
   // Behind an item that has no number yet it would be told before it.
   if (backlog_.empty() && passing_bytes_ + encoded.size() <= passing_bytes_max)
-    send(std::move(encoded), true);
+    send(std::move(encoded), kind::text);
 }
 
 void outbox::connect(const std::string& nonce, internal::Ready ready, std::uint64_t last_seq, moment now) {
   connected_ = true;
   joined_.reset(); // the open item of `ready` has it
   sending_.clear();
-  written_ = passing_bytes_ = 0;
+  written_ = passing_bytes_ = asking_bytes_ = 0;
   stored(last_seq);
   ready.set_first_seq(ring_.empty() ? 0 : ring_.front().seq);
   ready.set_last_seq(last_);
   internal::FromDriver frame;
   frame.set_at_ms(now.unix_ms);
   *frame.mutable_ready() = std::move(ready);
-  send(nonce);
-  send(agents::encode_driver_frame(frame));
+  send(nonce, kind::other);
+  send(agents::encode_driver_frame(frame), kind::other);
   for (const auto& k : ring_)
-    sending_.push_back({k.frame, false});
+    sending_.push_back({k.frame, kind::kept});
 }
 
 void outbox::stored(std::uint64_t seq) {
@@ -124,8 +123,8 @@ void outbox::written(std::size_t bytes) {
   written_ += bytes;
   if (sending_.empty() || written_ < sending_.front().frame->size())
     return;
-  if (sending_.front().is_text)
-    passing_bytes_ -= sending_.front().frame->size();
+  if (const auto& first = sending_.front(); first.what != kind::kept)
+    (first.what == kind::text ? passing_bytes_ : asking_bytes_) -= first.frame->size();
   sending_.pop_front();
   written_ = 0;
 }

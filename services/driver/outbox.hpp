@@ -24,6 +24,7 @@ struct moment {
 class outbox {
 public:
   static constexpr std::size_t passing_bytes_max = 256 * limits::kib; // of texts that wait for the pipe
+  static constexpr std::size_t asking_bytes_max = 1 * limits::mib;    // of other frames without a number
 
   /// Sent now and again until it is stored. Returns its number.
   std::uint64_t keep(internal::FromDriver body, moment now);
@@ -49,6 +50,8 @@ public:
   /// What is kept, also what has no room in the ring yet.
   std::size_t unstored_bytes() const noexcept { return ring_bytes_ + backlog_bytes_; }
   std::size_t waiting() const noexcept { return backlog_.size(); }
+  /// Nobody should ask for more to be passed before the pipe has taken some.
+  bool is_clogged() const noexcept { return asking_bytes_ >= asking_bytes_max; }
   bool is_stored(std::uint64_t seq) const noexcept { return seq <= stored_; }
 
 private:
@@ -57,14 +60,15 @@ private:
     std::uint64_t seq;
     bytes frame;
   };
+  enum class kind { kept, text, other };
   struct sent {
     bytes frame;
-    bool is_text; // may be dropped
+    kind what;
   };
 
   void fill_ring();
   void put(internal::FromDriver frame);
-  void send(std::string frame, bool is_text = false);
+  void send(std::string frame, kind what);
 
   bool connected_ = false;
   bool released_ = false;
@@ -77,6 +81,7 @@ private:
   std::deque<sent> sending_;
   std::size_t written_ = 0; // of the first
   std::size_t passing_bytes_ = 0;
+  std::size_t asking_bytes_ = 0;
   std::optional<internal::Delta> joined_;
   std::int64_t joined_until_ = 0;
 };

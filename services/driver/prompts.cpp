@@ -6,6 +6,15 @@
 
 namespace swarm::driver {
 
+namespace {
+
+/// Bytes are no text of the prompt, even without a word about what they are.
+std::string media_type_of(const internal::PromptPart& part) {
+  return part.media_type().empty() ? std::string{"application/octet-stream"} : part.media_type();
+}
+
+} // namespace
+
 const prompt_table::outcome* prompt_table::find(const std::string& id) const {
   const auto found = known_.find(id);
   return found == known_.end() ? nullptr : &found->second;
@@ -27,7 +36,7 @@ prompt_table::taken prompt_table::take(const internal::PromptPart& part) {
   }
   if (!unfinished_ || unfinished_->id != part.id()) {
     drop_unfinished();
-    unfinished_ = prompt{.id = part.id()};
+    unfinished_ = prompt{.id = part.id(), .steer = part.steer()};
     if (!is_uuid(part.id()))
       too_much_ = "The id of the prompt is no UUID";
     else if (known_.size() >= ids_max)
@@ -44,7 +53,7 @@ prompt_table::taken prompt_table::take(const internal::PromptPart& part) {
   if (!too_much_.empty())
     p.parts.clear();
   else if (begins)
-    p.parts.push_back({bytes, part.has_media() ? part.media_type() : std::string{}});
+    p.parts.push_back({bytes, part.has_media() ? media_type_of(part) : std::string{}, part.has_media() ? part.name() : std::string{}});
   else
     p.parts.back().text += bytes;
   if (!part.last())

@@ -18,6 +18,7 @@ struct prompt {
   std::string id;
   std::vector<agents::claude_lines::prompt_part> parts = {};
   std::size_t bytes = 0;
+  bool steer = false; // into the turn that is open
 };
 
 class prompt_table {

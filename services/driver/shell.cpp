@@ -56,6 +56,8 @@ void shell::settle() {
       read_agent();
   }
   act();
+  if (agent_ && !core_.has_agent())
+    drop_agent(); // it would stay a zombie until the next one starts
   want(output_, STDOUT_FILENO, !output_broken_ && !core_.to_swarmd().empty() ? EPOLLOUT : 0U, &shell::swarmd_ready);
   if (agent_)
     want(socket_, agent_->socket(), (core_.reads_agent() ? EPOLLIN : 0U) | (core_.to_agent().empty() ? 0U : EPOLLOUT), &shell::agent_ready);

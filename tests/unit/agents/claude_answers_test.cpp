@@ -51,11 +51,58 @@ TEST_CASE("an answer to other bytes than those that the agent asks for now leave
   const auto to_first = w.to("r", "allow");
   w.ask("r", {{"command", "rm -rf ."}}, "Bash");
   CHECK_FALSE(w.stream.answer(to_first));
-  auto without_digest = w.to("r", "deny");
-  without_digest.clear_digest();
-  CHECK_FALSE(w.stream.answer(without_digest));
-  CHECK(w.stream.open_requests() == lines{"r"});
-  CHECK(given(w.answer("r", "allow"))["updatedInput"]["command"] == "rm -rf .");
+  auto to_second = w.to("r/2", "deny");
+  to_second.clear_digest();
+  CHECK_FALSE(w.stream.answer(to_second));
+  CHECK(w.stream.open_requests() == lines{"r/2"});
+  CHECK(given(w.answer("r/2", "allow"))["updatedInput"]["command"] == "rm -rf .");
+}
+
+TEST_CASE("an id that the agent uses again is another request with a name of its own, also in its next life") {
+  world w;
+  w.ask("r", {{"command", "ls"}}, "Bash");
+  CHECK(w.answer("r", "deny"));
+  auto again = w.ask("r", {{"command", "ls"}}, "Bash").said;
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].request().id() == "r/2");
+  CHECK(w.ask("r/2", {{"command", "ls"}}, "Bash").said[0].request().id() == "r/2/2");
+  const auto line = w.answer("r/2", "allow");
+  REQUIRE(line);
+  CHECK(json::parse(*line)["response"]["request_id"] == "r");
+  w.ask("r", {{"command", "ls"}}, "Bash");
+  auto stopped = w.read({{"type", "control_cancel_request"}, {"request_id", "r"}}).said;
+  REQUIRE(stopped.size() == 1);
+  CHECK(stopped[0].withdrawn().request_id() == "r/3");
+  w.stream.end();
+  claude_stream next{w.stream.turns(), claude_stream::line_bytes_max, w.stream.take_names()};
+  test::introduce(next);
+  auto said =
+    next.read(json{{"type", "control_request"}, {"request_id", "r"}, {"request", {{"subtype", "can_use_tool"}, {"tool_name", "X"}}}}.dump() + "\n")
+      .said;
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].request().id() == "r/4");
+}
+
+TEST_CASE("a choice that is the word deny is that choice, unless a reason says that nobody answers") {
+  world w;
+  const json questions{
+    {"questions", json::array({{{"question", "Policy?"}, {"options", json::array({{{"label", "allow"}}, {{"label", "deny"}}})}}})}};
+  w.ask("a", questions, "AskUserQuestion");
+  CHECK(given(w.answer("a", "deny"))["updatedInput"]["answers"] == json{{"Policy?", "deny"}});
+  w.ask("b", questions, "AskUserQuestion");
+  auto no = w.to("b", "deny");
+  no.set_text("Nobody has answered");
+  CHECK(given(w.stream.answer(no))["behavior"] == "deny");
+}
+
+TEST_CASE("a long choice that came as its begin reaches the agent whole") {
+  world w;
+  const std::string common(64, 'x'), first = common + " first", second = std::string(70, 'y') + " second";
+  const json questions{{"questions", json::array({{{"question", "Which?"}, {"options", json::array({{{"label", first}}, {{"label", second}}})}}})}};
+  w.ask("a", questions, "AskUserQuestion");
+  CHECK(given(w.answer("a", common))["updatedInput"]["answers"] == json{{"Which?", first}});
+  w.ask("b", questions, "AskUserQuestion");
+  CHECK(given(w.answer("b", second))["updatedInput"]["answers"] == json{{"Which?", second}});
 }
 
 TEST_CASE("the agent gets exactly the bytes that a person has decided on") {
@@ -208,14 +255,14 @@ TEST_CASE("the end of a turn withdraws what the turn asked but not what a task b
   CHECK(w.stream.open_requests() == lines{"beside"});
 }
 
-TEST_CASE("an id that comes again while it is open stands for the newer request") {
+TEST_CASE("an id that comes again while it is open withdraws the request before it, also an empty one") {
   world w;
   for (const std::string id : {"", "r"}) {
     w.said.clear();
     w.ask(id, {{"file_path", "/first"}});
     w.ask(id, {{"file_path", "/second"}});
     CHECK(w.story() == lines{"asks (FILE) Write: /first", "asks no more: the agent asks something else under t...", "asks (FILE) Write: /second"});
-    CHECK(given(w.answer(id, "allow"))["updatedInput"]["file_path"] == "/second");
+    CHECK(given(w.answer(id.empty() ? "request/2" : "r/2", "allow"))["updatedInput"]["file_path"] == "/second");
   }
 }
 

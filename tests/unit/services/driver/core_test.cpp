@@ -12,10 +12,13 @@ using test::driver_world;
 using test::json;
 using test::prompt_1;
 using test::prompt_2;
+using test::prompt_3;
 using kind = driver::action::kind;
 using state = internal::PromptState;
 
 namespace {
+
+const std::string png{"\x89PNG\r\n\x1a\n"};
 
 /// A turn has begun.
 driver_world in_a_turn() {
@@ -50,7 +53,7 @@ TEST_CASE("a driver says nothing before hello and starts no agent without a prom
 }
 
 TEST_CASE("the first prompt starts the agent and waits until it has introduced itself") {
-  driver_world w{{.resume = "old", .generation = 1, .version = "1", .home = "/"}};
+  driver_world w{{.resume = "old", .generation = 1, .version = "1", .at = {.directory = "/", .home = "/"}}};
   w.hello();
   w.prompt(prompt_1);
   REQUIRE(w.did(kind::start) == 1);
@@ -180,13 +183,78 @@ TEST_CASE("a prompt in parts is one, with its image") {
   p.set_text("two");
   w.tell(f);
   p.set_begins(true);
-  p.set_media("abc");
-  p.set_media_type("image/png");
+  p.set_media(png);
+  p.set_media_type("image/jpeg"); // by mistake
+  p.set_name("shot.png");
   p.set_last(true);
   w.tell(f);
   w.introduce();
   CHECK(w.lines_with("one two") == 1);
-  CHECK(w.lines_with("YWJj") == 1);
+  CHECK(w.lines_with("shot.png:") == 1);
+  CHECK(w.lines_with(R"("media_type":"image/png","data":"iVBORw0KGgo=")") == 1);
+}
+
+TEST_CASE("a file goes to the agent as text or PDF, and a prompt with what it cannot take is refused with what to do") {
+  const auto sent = [](const std::string& type, const std::string& name, const std::string& bytes, const std::string& words = "look") {
+    driver_world w;
+    w.hello();
+    internal::ToDriver f;
+    auto& p = *f.mutable_prompt();
+    p.set_id(prompt_1);
+    p.set_generation(1);
+    p.set_begins(true);
+    p.set_text(words);
+    w.tell(f);
+    p.set_media_type(type);
+    p.set_name(name);
+    p.set_media("");
+    for (std::size_t at = 0; at < bytes.size(); at += 40'000) {
+      p.set_media(bytes.substr(at, 40'000));
+      p.set_begins(at == 0);
+      p.set_last(at + 40'000 >= bytes.size());
+      w.tell(f);
+    }
+    w.introduce();
+    return w.states_of(prompt_1).back().state() == state::REFUSED ? w.states_of(prompt_1).back().text() : w.input;
+  };
+  CHECK(sent("text/x-c", "a.c", "int main\n").find(R"({"type":"text","text":"a.c:\nint main\n"})") != std::string::npos);
+  CHECK(sent("", "a.c", "int main\n").find("a.c:") != std::string::npos);
+  CHECK(sent("application/pdf", "a.pdf", "%PDF-1.7").find(R"("media_type":"application/pdf","data":"JVBERi0xLjc="},"title":"a.pdf"})") !=
+        std::string::npos);
+  CHECK(sent("image/png", "", png, "").find(R"("content":[{"type":"image")") != std::string::npos); // an empty text would be refused
+  CHECK(sent("image/png", "x.png", "no image").find("x.png is none of the images that the agent takes") == 0);
+  CHECK(sent("image/png", "x.png", png + std::string(4'000'000, 'x')).find("larger than the 3840 KiB") != std::string::npos);
+  CHECK(sent("application/zip", "x.zip", std::string{"PK\0", 3}).find("put it into the agent's directory") != std::string::npos);
+  CHECK(sent("text/plain", "x", std::string(600'000, 'x')).find("larger than the 512 KiB of text") != std::string::npos);
+}
+
+TEST_CASE("a prompt waits until the turn before has ended, and one that steers goes into it") {
+  auto w = in_a_turn();
+  w.prompt(prompt_2, "later");
+  CHECK(w.lines_with(prompt_2) == 0);
+  CHECK(w.states_of(prompt_2).empty());
+  w.steer(prompt_3, "now");
+  CHECK(w.lines_with(prompt_3) == 1);
+  w.agent_writes(json{{"type", "command_lifecycle"}, {"command_uuid", prompt_3}, {"state", "started"}});
+  CHECK(w.states_of(prompt_3).back().turn() == "1");
+  w.ends_turn();
+  CHECK(w.lines_with(prompt_2) == 1);
+  w.begins(prompt_2);
+  CHECK(w.states_of(prompt_2).back().turn() == "2");
+}
+
+TEST_CASE("what steers goes before what waits, and begins a turn of its own where none is open") {
+  driver_world w;
+  w.hello();
+  w.prompt(prompt_1);
+  w.steer(prompt_2, "first");
+  w.introduce();
+  CHECK(w.lines_with(prompt_2) == 1);
+  CHECK(w.lines_with(prompt_1) == 0);
+  w.begins(prompt_2);
+  CHECK(w.states_of(prompt_2).back().turn() == "1");
+  w.ends_turn();
+  CHECK(w.lines_with(prompt_1) == 1);
 }
 
 TEST_CASE("half a prompt of a swarmd that is gone is no part of the next one") {
@@ -258,8 +326,36 @@ TEST_CASE("an answer to what the agent asked before under this id is refused and
   w.tell(old);
   CHECK_FALSE(w.answers().back().delivered());
   CHECK(w.lines_with("behavior") == 0);
-  w.answer("r", "deny");
+  w.answer("r/2", "deny");
   CHECK(w.answers().back().delivered());
+}
+
+TEST_CASE("an answer to several parts is known again however its map is written") {
+  auto w = in_a_turn();
+  json questions = json::array();
+  std::map<std::string, std::string> answers;
+  for (const auto* question : {"One?", "Two?", "Three?", "Four?"}) {
+    questions.push_back({{"question", question}, {"options", json::array({{{"label", "yes"}}})}});
+    answers[question] = "yes";
+  }
+  w.asks("q", "AskUserQuestion", {{"questions", questions}});
+  w.agent_takes = false;
+  for (int i = 0; i < 20; ++i) {
+    internal::ToDriver f;
+    auto& a = *f.mutable_answer();
+    a.set_request_id("q");
+    a.set_generation(1);
+    a.set_option("answer");
+    a.set_digest(test::digest_of(w.kept, "q"));
+    for (const auto& [question, answer] : answers)
+      (*a.mutable_answers())[question] = answer;
+    w.tell(f);
+  }
+  CHECK(w.answers().empty()); // the agent has not taken it yet
+  w.agent_takes = true;
+  w.settle();
+  REQUIRE(w.answers().size() == 1);
+  CHECK(w.answers()[0].delivered());
 }
 
 TEST_CASE("an interrupt withdraws what is asked before the agent hears of it") {
@@ -417,6 +513,31 @@ TEST_CASE("a driver without an agent stops at once, and one whose pipe nobody re
   CHECK(v.did(kind::exit) == 1);
 }
 
+TEST_CASE("a driver that is told to end its agent alone stays and starts it again for the next prompt") {
+  driver_world w;
+  internal::ToDriver f;
+  f.mutable_stop()->set_grace_ms(1'000);
+  f.mutable_stop()->set_agent_only(true);
+  w.hello();
+  w.tell(f);
+  w.prompt(prompt_1);
+  w.introduce();
+  w.begins(prompt_1);
+  w.ends_turn();
+  w.tell(f);
+  CHECK(w.did(kind::close_input) == 1);
+  w.prompt(prompt_2);
+  w.pass(1'000);
+  CHECK(w.did(kind::terminate) == 1);
+  w.agent_ends();
+  CHECK(w.did(kind::exit) == 0);
+  CHECK(std::any_of(w.kept.begin(), w.kept.end(), [](const auto& k) { return k.has_agent_exited() && k.agent_exited().on_request(); }));
+  REQUIRE(w.did(kind::start) == 2);
+  CHECK(w.actions.back().arguments.back() == "native");
+  w.introduce();
+  CHECK(w.lines_with(prompt_2) == 1);
+}
+
 TEST_CASE("input that is no protocol ends the driver with status 1") {
   driver_world w;
   w.hello();
@@ -436,6 +557,89 @@ TEST_CASE("five minutes of silence are told once, and not while a tool runs or a
          {"message", {{"id", "m"}, {"content", json::array({{{"type", "tool_use"}, {"id", "c"}, {"name", "Bash"}, {"input", json::object()}}})}}}});
   w.pass(400'000);
   CHECK(w.notices("silent").size() == 1);
+}
+
+TEST_CASE("a prompt that an agent takes and does not begin is told as silence") {
+  driver_world w;
+  w.hello();
+  w.prompt(prompt_1);
+  w.introduce();
+  w.pass(299'999);
+  CHECK(w.notices("silent").empty());
+  w.pass(1);
+  REQUIRE(w.notices("silent").size() == 1);
+  CHECK(w.notices("silent")[0].text().find("has not begun it") != std::string::npos);
+  w.begins(prompt_1);
+  w.ends_turn();
+  w.pass(400'000);
+  CHECK(w.notices("silent").size() == 1);
+}
+
+// ---- bounds ----
+
+TEST_CASE("an agent that asks and never reads is not read for ever") {
+  auto w = in_a_turn();
+  w.agent_takes = false;
+  const std::string id(10'000, 'x');
+  std::size_t requests = 0;
+  for (; w.core.reads_agent() && requests < 1'000; ++requests)
+    w.agent_writes(json{{"type", "control_request"}, {"request_id", id}, {"request", {{"subtype", "unknown"}}}});
+  CHECK(requests < 200);
+  w.agent_takes = true;
+  w.settle();
+  CHECK(w.core.reads_agent());
+}
+
+TEST_CASE("a large prompt that the agent takes slowly does not keep the driver from reading it") {
+  driver_world w;
+  w.hello();
+  w.prompt(prompt_1);
+  w.introduce();
+  w.agent_takes = false;
+  for (int i = 0; i < 40; ++i)
+    w.steer("33333333-3333-4333-8333-3333333333" + std::to_string(10 + i), std::string(40'000, 'x'));
+  CHECK(w.core.to_agent().size() > driver::core::unasked_bytes_max);
+  CHECK(w.core.reads_agent());
+}
+
+TEST_CASE("an agent whose hook questions nobody takes is not read for ever, nor are those kept that it has withdrawn") {
+  auto w = in_a_turn();
+  w.pipe_takes = false;
+  const json large{{"file_path", "/repo/x"}, {"content", std::string(40'000, 'x')}};
+  std::size_t questions = 0;
+  for (; w.core.reads_agent() && questions < 1'000; ++questions) {
+    w.asks_hook("h" + std::to_string(questions), "Write", large);
+    if (w.core.reads_agent())
+      w.agent_writes(json{{"type", "control_cancel_request"}, {"request_id", "h" + std::to_string(questions)}});
+  }
+  CHECK(questions < 40);
+  w.pipe_takes = true;
+  w.settle();
+  CHECK(w.core.reads_agent());
+  w.agent_writes(json{{"type", "control_cancel_request"}, {"request_id", "h" + std::to_string(questions - 1)}});
+  const auto before = w.all.size();
+  w.hello(w.last_seq);
+  CHECK(w.all.size() == before + 1); // no question again
+}
+
+TEST_CASE("a driver that is told to stop ends though nobody stores what its agent has said") {
+  auto w = in_a_turn();
+  w.says("m", std::string(5'000'000, 'y'));
+  w.stop(0);
+  w.core.agent_exited({.status = 0, .signal = 9}, w.now());
+  CHECK_FALSE(w.core.reads_agent());
+  w.pass(10'000);
+  CHECK_FALSE(w.core.has_agent());
+  w.pass(10'000);
+  CHECK(w.did(kind::exit) == 1);
+}
+
+TEST_CASE("the name of a session that is no plain word is not given back to the program") {
+  auto w = in_a_turn();
+  w.agent_writes(json{{"type", "system"}, {"subtype", "init"}, {"session_id", "--dangerously-skip-permissions"}, {"cwd", "/repo"}});
+  w.agent_ends();
+  w.prompt(prompt_2);
+  CHECK(w.actions.back().arguments.back() == "native");
 }
 
 TEST_CASE("of what an agent complains the end is kept") {

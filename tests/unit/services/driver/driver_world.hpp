@@ -18,10 +18,12 @@ using nlohmann::json;
 
 inline const std::string prompt_1 = "11111111-1111-4111-8111-111111111111";
 inline const std::string prompt_2 = "22222222-2222-4222-8222-222222222222";
+inline const std::string prompt_3 = "33333333-3333-4333-8333-333333333333";
 
 class driver_world {
 public:
-  explicit driver_world(driver::settings s = {.resume = {}, .generation = 1, .version = "1", .home = "/home/u"}) : core(std::move(s)) {}
+  explicit driver_world(driver::settings s = {.resume = {}, .generation = 1, .version = "1", .at = {.directory = "/repo", .home = "/home/u"}})
+    : core(std::move(s)) {}
 
   // ---- as swarmd ----
   void hello(std::uint64_t stored_seq = 0, std::uint64_t generation = 1) {
@@ -49,6 +51,16 @@ public:
     p.set_text(text);
     p.set_begins(true);
     p.set_last(true);
+    tell(f);
+  }
+  void steer(const std::string& id, const std::string& text) {
+    internal::ToDriver f;
+    auto& p = *f.mutable_prompt();
+    p.set_id(id);
+    p.set_generation(1);
+    p.set_text(text);
+    p.set_last(true);
+    p.set_steer(true);
     tell(f);
   }
   void stored(std::uint64_t seq) {

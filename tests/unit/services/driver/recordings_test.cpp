@@ -12,9 +12,9 @@ using test::json;
 
 namespace {
 
-// Without requests of the driver's own: their ids are not the recorded ones.
-const char* const scenarios[] = {"always",   "background", "deny",  "hook-denies", "killed", "large-result",
-                                 "question", "resume",     "steer", "subagent",    "text",   "tools"};
+const char* const scenarios[] = {"always",         "api-error", "background", "busy",         "deny",    "eof",        "hook-denies",
+                                 "image",          "interrupt", "killed",     "large-result", "options", "overloaded", "question",
+                                 "resume-unknown", "resume",    "steer",      "subagent",     "text",    "tools"};
 
 /// Plays swarmd and the agent. After each loss swarmd says everything once more, for it does not know what has arrived.
 class play {
@@ -28,6 +28,8 @@ public:
         hear(entry["from"]);
       else if (entry.contains("to"))
         tell(entry["to"]);
+      else if (entry.contains("stderr"))
+        world.core.agent_complained(entry["stderr"].get<std::string>(), world.now());
       else if (entry.contains("exit"))
         end(entry);
       come_back();
@@ -40,8 +42,10 @@ public:
 
 private:
   void hear(json frame) {
-    if (frame.value("type", "") == "control_response")
-      frame["response"]["request_id"] = "swarm-1";
+    if (frame.value("type", "") == "control_response") {
+      const auto ours = ours_.find(frame["response"]["request_id"]);
+      frame["response"]["request_id"] = ours == ours_.end() ? "another" : ours->second;
+    }
     if (frame.value("type", "") == "control_request")
       asked_[frame["request_id"]] = frame["request"];
     heard_ += frame.dump() + "\n";
@@ -60,19 +64,53 @@ private:
     deliver();
     come_back();
     internal::ToDriver f;
+    if (frame["type"] == "control_request")
+      return control(frame);
     if (frame["type"] == "user") {
       auto& p = *f.mutable_prompt();
       p.set_id(frame["uuid"]);
       p.set_generation(1);
       const auto& content = frame["message"]["content"];
-      p.set_text(content.is_string() ? content.get<std::string>() : "words");
-      p.set_last(true);
+      p.set_text(content.is_string() ? content.get<std::string>() : content[0]["text"].get<std::string>());
+      p.set_last(content.is_string());
+      p.set_steer(std::count_if(world.kept.begin(), world.kept.end(), [](const auto& k) { return k.has_turn_started(); }) >
+                  std::count_if(world.kept.begin(), world.kept.end(), [](const auto& k) { return k.has_turn_ended(); }));
+      if (!content.is_string()) {
+        said_.push_back(f);
+        world.tell(f);
+        p.set_media("\x89PNG\r\n\x1a\n");
+        p.set_media_type("image/png");
+        p.set_begins(true);
+        p.set_last(true);
+      }
     } else if (frame["type"] == "control_response" && !answer(frame["response"], f)) {
       return;
     } else if (frame["type"] != "control_response") {
       return;
     }
     said_.push_back(f);
+    world.tell(f);
+    deliver();
+  }
+  /// What the driver asks of its agent has names of its own.
+  void control(const json& frame) {
+    const auto& request = frame["request"];
+    const std::string what = request["subtype"], id = frame["request_id"];
+    internal::ToDriver f;
+    if (what == "interrupt") {
+      f.mutable_interrupt()->set_id(id);
+    } else if (what.starts_with("set_")) {
+      f.mutable_set()->set_id(id);
+      f.mutable_set()->set_model(request.value("model", ""));
+      f.mutable_set()->set_mode(request.value("mode", ""));
+    } else if (what != "initialize") {
+      return;
+    }
+    ours_[id] = "swarm-" + std::to_string(++controls_);
+    if (what == "initialize")
+      return;
+    if (f.has_interrupt()) // a wish that the agent has is no wish any more
+      said_.push_back(f);
     world.tell(f);
     deliver();
   }
@@ -98,6 +136,7 @@ private:
     deliver();
     world.agent_ends(entry["exit"].is_number() ? entry["exit"].get<int>() : 0, entry["exit"].is_number() ? 0 : 9);
     ++starts_;
+    controls_ = 0;
   }
   void come_back() {
     if (world.connected)
@@ -111,6 +150,8 @@ private:
   std::string heard_;
   std::size_t starts_ = 0; // that have ended
   std::map<std::string, json> asked_;
+  std::map<std::string, std::string> ours_; // recorded id of a request of the driver's to ours
+  int controls_ = 0;                        // of this life of the agent
   std::vector<internal::ToDriver> said_;
 };
 
@@ -145,6 +186,61 @@ void holds(const driver_world& w) {
 }
 
 } // namespace
+
+TEST_CASE("a recorded interrupt ends the turn and refuses the answer that comes too late, and the next prompt is a turn") {
+  play p{test::whole};
+  p.run(test::claude_recording("interrupt"));
+  const auto& w = p.world;
+  std::vector<internal::TurnEnded::Reason> reasons;
+  for (const auto& f : w.kept)
+    if (f.has_turn_ended())
+      reasons.push_back(f.turn_ended().reason());
+  CHECK(reasons == std::vector{internal::TurnEnded::INTERRUPTED, internal::TurnEnded::INTERRUPTED, internal::TurnEnded::FINISHED});
+  CHECK(w.answers().size() == 2); // the denial that the driver has given itself, and the late one
+  for (const auto& a : w.answers())
+    CHECK_FALSE(a.delivered());
+  CHECK(w.lines_with("\"behavior\":\"allow\"") == 0);
+}
+
+TEST_CASE("recorded wishes for a mode and a model are answered, and the one that the agent refuses says why") {
+  play p{test::byte_by_byte}; // nothing is wished before the agent has introduced itself
+  p.run(test::claude_recording("options"));
+  std::vector<std::string> out;
+  for (const auto& f : p.world.kept)
+    if (f.has_option_state())
+      out.push_back(f.option_state().id() + (f.option_state().text().empty() ? " set" : " refused"));
+  CAPTURE(json(out).dump());
+  CHECK(out == std::vector<std::string>{"mode-1 set", "mode-2 refused", "model-1 set"});
+}
+
+TEST_CASE("a session that the program does not know ends as a prompt that was never had, with its own words") {
+  play p{test::whole};
+  p.run(test::claude_recording("resume-unknown"));
+  const auto& w = p.world;
+  std::string text;
+  for (const auto& f : w.kept)
+    if (f.has_prompt_state())
+      text = internal::PromptState::State_Name(f.prompt_state().state()) + ": " + f.prompt_state().text();
+  CHECK(text == "REFUSED: The agent ended before it took a prompt: No conversation found with session ID: 00000000-0000-4000-8000-000000000000");
+  CHECK(w.did(driver::action::kind::start) == 1);
+}
+
+TEST_CASE("what a session has cost is told as the agent sums it, also by the agent that resumes it, and not of a turn that was killed") {
+  play p{test::whole};
+  p.run(test::claude_recording("resume"));
+  std::vector<double> costs;
+  for (const auto& f : p.world.kept)
+    if (f.has_turn_ended())
+      costs.push_back(f.turn_ended().usage().cost_known() ? f.turn_ended().usage().session_cost_usd() : -1);
+  REQUIRE(costs.size() == 2);
+  CHECK(costs[0] == doctest::Approx(0.0008));
+  CHECK(costs[1] == doctest::Approx(0.0016));
+  play killed{test::whole};
+  killed.run(test::claude_recording("killed"));
+  for (const auto& f : killed.world.kept)
+    if (f.has_turn_ended())
+      CHECK_FALSE(f.turn_ended().usage().cost_known());
+}
 
 TEST_CASE("a driver tells the same of a recording however its bytes are cut") {
   for (const auto* scenario : scenarios) {

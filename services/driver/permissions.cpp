@@ -1,0 +1,166 @@
+#include "services/driver/permissions.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "actors/agents/held_paths.hpp"
+#include "actors/agents/json_view.hpp"
+#include "actors/base/paths.hpp"
+#include "actors/base/text.hpp"
+#include "actors/shell/protected.hpp"
+
+namespace swarm::driver {
+
+namespace {
+
+using agents::json_view;
+using rule_kind = internal::Permissions;
+
+template <std::size_t N>
+bool is_one_of(std::string_view word, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// What only a person can answer, like a question.
+constexpr std::array<std::string_view, 1> for_people{"ExitPlanMode"};
+/// What changes nothing; the agent asks for it outside of its directory.
+constexpr std::array<std::string_view, 7> reading{"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch"};
+/// Names of files and directories that say what is run, or what an agent may do.
+constexpr std::array<std::string_view, 26> deciding{".git",    ".gitconfig", ".gitmodules",   ".claude",  ".claude.json", ".mcp.json",   ".codex",
+                                                    ".gemini", ".opencode",  ".vscode",       ".idea",    ".husky",       ".envrc",      ".npmrc",
+                                                    ".bashrc", ".zshrc",     ".bash_profile", ".profile", ".zprofile",    ".bash_login", ".zshenv",
+                                                    ".ssh",    ".gnupg",     ".config",       ".local",   ".devcontainer"};
+
+/// What a pattern's argument is compared with; nothing when no pattern fits, however the request looks.
+std::optional<std::string> argument_of(const internal::Request& asked, const json_view& body) {
+  const json_view::members input{body};
+  if (asked.kind() == internal::Request::COMMAND) {
+    // Others change how it runs, as one that leaves the agent's sandbox.
+    constexpr std::array<std::string_view, 4> known{"command", "description", "timeout", "run_in_background"};
+    for (const auto& [name, value] : input.all())
+      if (!is_one_of(name.text(), known))
+        return std::nullopt;
+    auto command = input["command"].text();
+    if (command.empty() || command.find_first_of(std::string_view{";&|<>()`$\n\r\0", 11}) != command.npos)
+      return std::nullopt;
+    return command;
+  }
+  if (asked.kind() == internal::Request::FILE)
+    return asked.paths_size() == 1 ? std::optional{target_path(asked.paths(0))} : std::nullopt;
+  if (asked.kind() != internal::Request::TOOL || is_one_of(asked.tool(), for_people))
+    return std::nullopt;
+  for (const auto& [tool, name] : {std::pair{"WebFetch", "url"}, {"WebSearch", "query"}, {"Read", "file_path"}})
+    if (asked.tool() == tool)
+      return input[name].text();
+  return std::string{body.raw()};
+}
+
+/// Tool, or Tool(argument).
+bool fits(std::string_view pattern, std::string_view tool, std::string_view argument) {
+  if (pattern == tool)
+    return true;
+  return pattern.size() == tool.size() + argument.size() + 2 && pattern.starts_with(tool) && pattern[tool.size()] == '(' && pattern.ends_with(')') &&
+         pattern.substr(tool.size() + 1, argument.size()) == argument;
+}
+
+bool has_deciding_name(std::string_view path) {
+  while (!path.empty()) {
+    const auto name = path.substr(0, path.find('/'));
+    if (is_one_of(name, deciding))
+      return true;
+    path.remove_prefix(std::min(name.size() + 1, path.size()));
+  }
+  return false;
+}
+
+internal::HookQuestion as_question(const internal::Request& asked, std::string_view body, const std::string& here) {
+  internal::HookQuestion q;
+  q.set_tool(asked.tool());
+  q.set_input(std::string{body});
+  q.set_directory(here);
+  return q;
+}
+
+ruling denied(std::string rule, std::string reason) { return {ruling::kind::deny, std::move(rule), std::move(reason)}; }
+
+} // namespace
+
+void permission_rules::set(internal::Permissions permissions, moment now) {
+  permissions_ = std::move(permissions);
+  if (permissions_.allowed_size() > static_cast<int>(limits::conversation_patterns_max))
+    permissions_.mutable_allowed()->DeleteSubrange(static_cast<int>(limits::conversation_patterns_max),
+                                                   permissions_.allowed_size() - static_cast<int>(limits::conversation_patterns_max));
+  known_ = true;
+  auto_until_ = now.boot_ms + std::clamp<std::int64_t>(permissions_.end_ms() - now.unix_ms, 0, limits::conversation_bypass_max.count());
+}
+
+bool permission_rules::is_auto(moment now) const {
+  return permissions_.kind() == rule_kind::AUTO && now.unix_ms < permissions_.end_ms() && now.boot_ms < auto_until_;
+}
+
+bool permission_rules::is_plain_file_below(const std::string& path) const {
+  if (at_.directory.empty())
+    return false;
+  const auto root = real_path(at_.directory);
+  const auto file = target_path(path);
+  if (file == root || !is_inside(root, file))
+    return false;
+  // By its own name and by that of the link which was named.
+  return !has_deciding_name(path_below(root, file)) && !has_deciding_name(path_below(is_inside(at_.directory, path) ? at_.directory : root, path));
+}
+
+std::string permission_rules::matching_pattern(const internal::Request& asked, std::string_view body) const {
+  if (permissions_.allowed().empty())
+    return {};
+  const auto argument = argument_of(asked, json_view::of(body));
+  if (!argument)
+    return {};
+  for (const auto& pattern : permissions_.allowed())
+    if (fits(pattern, asked.tool(), *argument))
+      return pattern;
+  return {};
+}
+
+ruling permission_rules::decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks,
+                                moment now) const {
+  const auto question = as_question(asked, body, here);
+  if (auto directory = agents::kept_out_of(at_.kept_out, question, at_.home); !directory.empty())
+    return denied(concat({"no agent writes ", directory}), agents::no_agent_writes(directory));
+  const auto held = agents::held_against(locks, question, at_.home);
+  if (held.what == agents::held_path::kind::held)
+    return denied(concat({"a peer holds ", held.path}), concat({"A peer holds ", held.path, ". Do something else first, and try again later"}));
+  const auto kind = permissions_.kind();
+  if (kind == rule_kind::DENY)
+    return denied("deny", "Whatever needs a permission is denied in this conversation; go on without it");
+  if (asked.kind() == internal::Request::QUESTION || is_one_of(asked.tool(), for_people))
+    return {};
+  if (kind == rule_kind::PLAN && !is_one_of(asked.tool(), reading))
+    return denied("plan", "Nothing may be changed in this conversation for now; say what you would do");
+  ruling allowed{ruling::kind::allow};
+  if (is_auto(now))
+    allowed.rule = "auto";
+  else if (kind == rule_kind::AUTO_EDIT && asked.kind() == internal::Request::FILE && asked.paths_size() == 1 && is_plain_file_below(asked.paths(0)))
+    allowed.rule = "auto-edit";
+  else if (auto pattern = matching_pattern(asked, body); !pattern.empty())
+    allowed.rule = "allowed: " + pattern;
+  else
+    return {};
+  return held.what == agents::held_path::kind::perhaps ? ruling{} : allowed;
+}
+
+std::string permission_rules::pattern_of(const internal::Request& asked, std::string_view body) const {
+  const auto argument = argument_of(asked, json_view::of(body));
+  if (!argument || argument->empty() || asked.tool().empty() || asked.tool().find_first_of("()") != std::string::npos)
+    return {};
+  // The shell makes something else of them each time.
+  if (asked.kind() == internal::Request::COMMAND && argument->find_first_of("*?[{~") != std::string::npos)
+    return {};
+  if (asked.kind() == internal::Request::FILE && !is_plain_file_below(asked.paths(0)))
+    return {};
+  auto pattern = concat({asked.tool(), "(", *argument, ")"});
+  const bool has_control = std::any_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  return has_control || pattern.size() > limits::conversation_pattern_bytes_max ? std::string{} : pattern;
+}
+
+} // namespace swarm::driver
