@@ -240,6 +240,32 @@ void add_native_lines(texts out) {
   }
 }
 
+// Steps of a driver's world: what happens, and with what.
+void add_driver(std::vector<seed>& out) {
+  const auto step = [](int what, const std::string& piece) { return std::string(1, static_cast<char>(what)) + piece_of(piece); };
+  const std::string begin = R"({"type":"command_lifecycle","command_uuid":"11111111-1111-4111-8111-111111111111","state":"started"}
+{"type":"system","subtype":"init","session_id":"s","model":"m","cwd":"/repo"}
+)";
+  const std::string asked =
+    R"({"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"Write","input":{"file_path":"/repo/a"},"tool_use_id":"t"}}
+{"type":"control_request","request_id":"b","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"npm test"}}}
+{"type":"control_request","request_id":"h","request":{"subtype":"hook_callback","input":{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}}}
+)";
+  const std::string over = R"({"is_error":false,"total_cost_usd":0.5,"type":"result"})"
+                           "\n";
+  const auto turn = step(3, "") + step(4, "go") + step(9, begin);
+  const std::string auto_edit = "\x08\x02", automatic = "\x08\x03\x10\xff\xff\xff\xff\xff\x3f",
+                    pattern = "\x08\x01\x1a\x0e"
+                              "Bash(npm test)";
+  int number = 0;
+  for (const auto& steps :
+       {turn + step(1, asked) + step(5, "") + step(7, "") + step(1, over) + step(4, "more"), turn + step(6, auto_edit) + step(1, asked),
+        turn + step(6, automatic) + step(1, asked + over), turn + step(6, pattern) + step(1, asked + asked) + step(25, "{}"),
+        turn + step(1, asked) + step(8, std::string(400, 'x')) + step(3, ""), turn + step(4, "steered") + step(1, over) + step(0, "garbage"),
+        step(3, "") + step(4, "\x89PNG\r\n\x1a\n") + step(9, begin)})
+    out.push_back({"driver-" + std::to_string(number++), steps});
+}
+
 } // namespace
 
 void add_agent_seeds(seeds& out) {
@@ -248,6 +274,7 @@ void add_agent_seeds(seeds& out) {
   add_commands({out["shell"], "shell"});
   add_settings({out["settings"], "settings"});
   add_native_lines({out["native_lines"], "native_lines"});
+  add_driver(out["driver"]);
 }
 
 } // namespace swarm::fuzz
