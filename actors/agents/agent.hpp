@@ -68,6 +68,7 @@ struct start {
   std::string swarmctl;  // absolute path
   std::string directory; // of the work
   std::string share;     // what $SWARM_SHARE says; empty = beside swarmctl
+  bool driven = false;   // by a program of ours, which is asked where hooks of ours would run
 };
 
 struct agent {

@@ -19,10 +19,9 @@ constexpr hook_spec hooks[] = {
 
 std::vector<std::string> arguments_of(const start& s) {
   json server{{"mcpServers", {{"swarm", {{"command", s.swarmctl}, {"args", json::array({"mcp"})}, {"alwaysLoad", true}}}}}};
-  json events = json::object();
-  for (const auto& h : hooks)
-    events[h.event] = json::array({hook_entry(claude, h, hook_command(claude, h, s.swarmctl))});
-  json settings{{"permissions", {{"allow", json::array({"mcp__swarm"})}}}, {"hooks", std::move(events)}};
+  json settings{{"permissions", {{"allow", json::array({"mcp__swarm"})}}}};
+  for (const auto& h : s.driven ? std::span<const hook_spec>{} : std::span{hooks})
+    settings["hooks"][h.event] = json::array({hook_entry(claude, h, hook_command(claude, h, s.swarmctl))});
   return {"--mcp-config", server.dump(), "--settings", settings.dump()};
 }
 

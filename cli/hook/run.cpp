@@ -184,6 +184,9 @@ std::optional<v1::AgentReport::State> hook_run::notified_state() const {
 // -- the event ----------------------------------------------------------------------------------
 
 void hook_run::run() {
+  // The agent of a conversation asks its driver, and what it does is told by that.
+  if (worker_ && cli_.env().get("SWARM_DRIVEN") == "1")
+    return;
   // Only the session-start event may start a node.
   if (event_ != hook_event::session_start)
     cli_.node().finder.never_start();

@@ -6,6 +6,7 @@
 #include <caf/send.hpp>
 
 #include "actors/agents/agent.hpp"
+#include "actors/agents/driver_limits.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/program.hpp"
@@ -52,8 +53,8 @@ std::string get(const std::vector<std::string>& env, const std::string& name) {
   return {};
 }
 
-agents::start how_to_start(const node_facts& facts, const std::string& directory, const std::vector<std::string>& environment) {
-  return {facts.program_dir + "/swarmctl", directory, get(environment, "SWARM_SHARE")};
+agents::start how_to_start(const node_facts& facts, const v1::Spawn& row, const std::string& directory, const std::vector<std::string>& environment) {
+  return {facts.program_dir + "/swarmctl", directory, get(environment, "SWARM_SHARE"), !row.conversation_id().empty()};
 }
 
 } // namespace
@@ -76,6 +77,8 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
         set(env, name, "cat");
   set(env, "SWARM_HOME", facts.dir.root.string());
   set(env, "SWARM_SPAWN_ID", row.id());
+  if (!row.conversation_id().empty()) // the user's own settings may name our hooks
+    set(env, "SWARM_DRIVEN", "1");
   set(env, "SWARM_TOKEN", worker_token(facts, row));
   if (!row.task_id().empty())
     set(env, "SWARM_TASK_ID", row.task_id());
@@ -91,7 +94,7 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
   if (auto token = domain::identity_token(row.label()); !token.empty())
     for (auto name : {"AGENT_IDENTITY", "SWARM_IDENTITY", "SWARM_CC_IDENTITY", "SWARM_CODEX_IDENTITY", "SWARM_HERMES_IDENTITY"})
       set(env, name, token.substr(token.find(':') + 1));
-  for (const auto& v : agents::environment(row.harness(), how_to_start(facts, directory, env)))
+  for (const auto& v : agents::environment(row.harness(), how_to_start(facts, row, directory, env)))
     set(env, v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
   return env;
 }
@@ -412,7 +415,7 @@ void wrap_in_driver(const spawn_state& st, std::vector<std::string>& argv) {
   std::vector<std::string> driver{st.place.links.node->facts.program_dir + "/swarm-driver", st.row.harness()};
   if (!st.native_session.empty())
     driver.insert(driver.end(), {"--resume", st.native_session});
-  driver.insert(driver.end(), {"--generation", std::to_string(st.row.attempt()), "--"});
+  driver.insert(driver.end(), {"--generation", std::to_string(st.row.attempt()), "--limits", agents::driver_limits(), "--"});
   argv.insert(argv.begin(), driver.begin(), driver.end());
 }
 
@@ -440,7 +443,7 @@ void start_program(self_ptr self) {
   if (!configured)
     return report_end(self, "spawn_failed: " + configured.failure(), true);
   auto environment = worker_environment(st.place.links.node->facts, st.row, st.directory, st.place.scope, st.environment, configured->list);
-  const auto start = how_to_start(st.place.links.node->facts, st.directory, environment);
+  const auto start = how_to_start(st.place.links.node->facts, st.row, st.directory, environment);
   if (auto why = agents::obstacle(st.row.harness(), start); !why.empty())
     return report_end(self, "spawn_failed: " + why, true);
   std::vector<std::string> argv{st.row.argv().begin(), st.row.argv().end()};

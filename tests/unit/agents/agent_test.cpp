@@ -68,6 +68,14 @@ TEST_CASE("what starts an agent names our server and hooks, quotes paths, and ca
   CHECK(claude[3].find(R"('/opt/o'\\''x/swarmctl' hook claude pre-tool-use)") != std::string::npos);
 }
 
+TEST_CASE("Claude Code that a program of ours drives has our server and no hook") {
+  const start driven{"/opt/bin/swarmctl", "/repo", "", true};
+  const auto words = arguments("claude", driven);
+  REQUIRE(words.size() == 4);
+  CHECK(words[1] == arguments("claude", {"/opt/bin/swarmctl", "/repo", ""})[1]);
+  CHECK(json::parse(words[3]) == json{{"permissions", {{"allow", json::array({"mcp__swarm"})}}}});
+}
+
 TEST_CASE("Gemini CLI is allowed the swarm's tools by a policy of ours, and keeps its user's") {
   using words = std::vector<std::string>;
   const auto share = std::string{std::getenv("SWARM_SOURCE_DIR")} + "/deploy";
