@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -130,6 +131,7 @@ int drive(options o) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  mallopt(M_MMAP_THRESHOLD, 128 * 1024); // else it rises with the first long line, and later ones are kept when they are done with
   auto o = parse(argc, argv);
   google::protobuf::SetLogHandler(nullptr);
   forbid_inspection();

@@ -42,7 +42,7 @@ std::optional<std::string> argument_of(const internal::Request& asked, const jso
       if (!is_one_of(name.text(), known))
         return std::nullopt;
     auto command = input["command"].text();
-    if (command.empty() || command.find_first_of(std::string_view{";&|<>()`$\n\r\0", 11}) != command.npos)
+    if (command.empty() || command.find_first_of(std::string_view{";&|<>()`$\n\r\0", 12}) != command.npos)
       return std::nullopt;
     return command;
   }
