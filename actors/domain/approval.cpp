@@ -2,7 +2,6 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
-#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -16,33 +15,10 @@ v1::Reply approval_reply(v1::Approval a, v1::Reply reply = {}) {
 
 using approval = v1::Approval; // for the names of its kinds
 
-bool is_permission(approval::Kind k) { return k == approval::TOOL || k == approval::COMMAND || k == approval::FILE; }
-
 /// How an approval ended that nobody has decided.
 std::string_view undecided_end(const v1::Approval& a) { return a.withdrawn().empty() ? "The approval has expired" : "The approval was withdrawn"; }
 
 constexpr const char* agent_has_ended = "the agent has ended";
-constexpr int answers_max = 4; // parts of an agent's question
-
-bool has_words(const v1::DecideApproval& d) { return !d.message().empty() || !d.edited_input().empty() || !d.answers().empty(); }
-
-/// What is said beside the option has somebody to read it.
-std::optional<v1::Reply> check_words(const v1::Approval& a, const v1::DecideApproval& d) {
-  if (!has_words(d))
-    return std::nullopt;
-  if (a.conversation_id().empty())
-    return refuse(v1::Refusal::INVALID, "Only the agent of a conversation reads a message, an edited input or answers. Leave them out.", a.id());
-  if (!d.edited_input().empty() && (!is_permission(a.kind()) || d.option() != "allow"))
-    return refuse(v1::Refusal::INVALID, "An edited input goes with allow, and with a tool. Leave it out.", a.id());
-  if (!d.edited_input().empty() && !parse_json(d.edited_input()))
-    return refuse(v1::Refusal::INVALID, "The edited input is not JSON", a.id());
-  if (!d.answers().empty() && a.kind() != approval::QUESTION)
-    return refuse(v1::Refusal::INVALID, "Answers go with a question. Leave them out.", a.id());
-  if (d.answers_size() > answers_max)
-    return refuse(v1::Refusal::INVALID, "A question has at most " + std::to_string(answers_max) + " parts", a.id());
-  return std::nullopt;
-}
-
 /// The agent that has asked is there, and in the same generation.
 bool waits_for(const transaction& tx, const v1::Approval& a) {
   const auto c = find_conversation(tx, a.conversation_id());
@@ -61,7 +37,7 @@ std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, con
     return refuse(v1::Refusal::STALE, "The action is not the one shown. Look at the approval again.", a.id());
   if (std::find(a.options().begin(), a.options().end(), d.option()) == a.options().end())
     return refuse(v1::Refusal::INVALID, "\"" + d.option() + "\" is not one of the options", a.id());
-  return check_words(a, d);
+  return check_words_for_agent(a, d);
 }
 
 /// In whose name the command comes: the session, also when the operator acts as it.
@@ -118,8 +94,12 @@ std::string key_for(const v1::ConversationRequest& r) {
   return "conversation/" + r.conversation_id() + "/" + std::to_string(r.generation()) + "/" + native;
 }
 
+constexpr std::size_t digest_bytes = 32;
+
 /// Only a conversation's node says what its agent asks, and for the driver that runs.
 std::optional<v1::Reply> check_agent(const transaction& tx, const v1::RequestApproval& r, approval::Kind what) {
+  if (!r.has_conversation() && r.body_bytes() != 0)
+    return refuse(v1::Refusal::INVALID, "Only what the agent of a conversation asks has a body that is a blob. Leave body_bytes out.");
   if (!r.has_conversation())
     return std::nullopt;
   const auto& from = r.conversation();
@@ -129,6 +109,10 @@ std::optional<v1::Reply> check_agent(const transaction& tx, const v1::RequestApp
     return refuse(v1::Refusal::INVALID, "An agent asks for tools, commands and files, and asks questions");
   if (from.native_id().empty())
     return refuse(v1::Refusal::INVALID, "conversation.native_id is missing");
+  if (r.body_bytes() != 0 &&
+      (r.action_digest().size() != digest_bytes || !r.body().empty() || r.body_bytes() > limits::conversation_blob_bytes_max()))
+    return refuse(v1::Refusal::INVALID, "A body that is a blob comes with its digest alone, and has at most " +
+                                          std::to_string(limits::conversation_blob_bytes_max() / limits::mib) + " MiB");
   const auto c = find_conversation(tx, from.conversation_id());
   if (!c)
     return no_conversation(from.conversation_id());
@@ -180,7 +164,7 @@ void put_options(v1::Approval& a, const v1::RequestApproval& r) {
   };
   if (is_permission(a.kind())) {
     add({"allow", "deny"});
-    if (!r.has_conversation() || r.conversation().can_be_always())
+    if (!r.has_conversation() || r.conversation().can_be_always() || !r.conversation().pattern().empty())
       add({"always"});
   } else if (a.options().empty()) {
     add({"yes", "no"});
@@ -194,6 +178,10 @@ std::optional<v1::Reply> put_action(v1::Approval& a, const v1::RequestApproval& 
   a.set_action_digest(r.action_digest());
   if (a.kind() == approval::TASK)
     return std::nullopt;
+  if (r.body_bytes() != 0) {
+    a.set_body_bytes(r.body_bytes());
+    return std::nullopt; // the node has it, and has made its digest
+  }
   if (a.body().empty())
     a.set_body(a.title());
   a.set_action_digest(sha256(a.body()));
@@ -224,6 +212,24 @@ void forget_oldest_ended(transaction& tx, const v1::Principal& asker) {
   const approval_filter ended{.scope = tx.scope(), .open = false, .asker = asker.id(), .of_conversation = false};
   if (tx.count<v1::Approval>(ended) >= limits::approvals_ended_per_session_max)
     tx.erase(tx.find<v1::Approval>(ended).front());
+}
+
+/// The same for the agent of a conversation. What was decided and is still on its way to the agent stays.
+void forget_oldest_ended(transaction& tx, const std::string& conversation_id) {
+  const approval_filter ended{.scope = tx.scope(), .open = false, .conversation_id = conversation_id};
+  if (tx.count<v1::Approval>(ended) < limits::approvals_ended_per_session_max)
+    return;
+  const auto all = tx.find<v1::Approval>(ended);
+  const auto oldest = std::find_if(all.begin(), all.end(), [](const auto& a) { return a.delivery() != approval::PENDING; });
+  if (oldest != all.end())
+    tx.erase(*oldest);
+}
+
+/// 0 = as long as it takes.
+std::int64_t patience_for(const transaction& tx, const v1::RequestApproval& r) {
+  const auto asked = std::max<std::int64_t>(r.timeout_ms(), 0);
+  const auto own = r.has_conversation() ? patience_ms(tx, r.conversation().conversation_id()) : 0;
+  return asked == 0 || own == 0 ? asked + own : std::min(asked, own);
 }
 
 /// What the same asker has asked for under this key before, the newest.
@@ -259,6 +265,7 @@ void forget(transaction& tx, v1::Approval& a) {
   a.clear_body();
   a.clear_message();
   a.clear_edited_input();
+  a.clear_pattern();
   a.clear_answers();
   tx.put(a);
 }
@@ -301,6 +308,8 @@ const char* to_text(v1::Approval::Kind k) noexcept {
   }
 }
 
+bool is_permission(approval::Kind k) noexcept { return k == approval::TOOL || k == approval::COMMAND || k == approval::FILE; }
+
 v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
   const auto what = r.kind() == approval::KIND_UNSPECIFIED ? approval::TASK : r.kind();
   if (auto wrong = check_request(tx, r, what))
@@ -318,8 +327,7 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
     return approval_reply(std::move(*first));
   if (auto full = check_room(tx, who, r.has_conversation()))
     return *full;
-  if (!r.has_conversation())
-    forget_oldest_ended(tx, who);
+  r.has_conversation() ? forget_oldest_ended(tx, r.conversation().conversation_id()) : forget_oldest_ended(tx, who);
   if (first && first->decided_at_ms() == 0)
     withdraw(tx, *first, "its asker asks for another action now");
   a.set_id(tx.in().new_uuid());
@@ -331,11 +339,12 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
     a.set_conversation_id(r.conversation().conversation_id());
     a.set_generation(r.conversation().generation());
     a.set_native_id(r.conversation().native_id());
+    a.set_pattern(is_permission(what) ? r.conversation().pattern() : std::string{});
   }
   put_options(a, r);
   a.set_created_at_ms(tx.in().now_ms);
-  if (r.timeout_ms() > 0)
-    a.set_deadline_ms(tx.in().now_ms + r.timeout_ms());
+  if (const auto patience = patience_for(tx, r); patience > 0)
+    a.set_deadline_ms(tx.in().now_ms + patience);
   *a.mutable_requested_by() = who;
   tx.put(a);
   announce(tx, a);
@@ -372,14 +381,15 @@ v1::Reply report_delivery(transaction& tx, const v1::ReportDelivery& d) {
 }
 
 void withdraw_agent_requests(transaction& tx, const std::string& conversation_id, const std::string& why, bool driver_is_gone) {
-  for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .conversation_id = conversation_id})) {
-    const bool is_open = a.decided_at_ms() == 0;
-    if (!is_open && !(driver_is_gone && a.delivery() == approval::PENDING))
-      continue;
-    if (!tx.has_room(a.ByteSizeLong() + limits::event_payload_bytes_max()))
-      return;
-    is_open ? withdraw(tx, a, why) : end_delivery(tx, a, approval::OUTCOME_UNKNOWN, why);
-  }
+  const auto has_room = [&](const v1::Approval& a) { return tx.has_room(a.ByteSizeLong() + limits::event_payload_bytes_max()); };
+  for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .open = true, .conversation_id = conversation_id}))
+    if (has_room(a))
+      withdraw(tx, a, why);
+  if (!driver_is_gone)
+    return;
+  for (auto& a : tx.find<v1::Approval>({.scope = tx.scope(), .open = false, .conversation_id = conversation_id}))
+    if (a.delivery() == approval::PENDING && has_room(a))
+      end_delivery(tx, a, approval::OUTCOME_UNKNOWN, why);
 }
 
 bool settle_agent_request(transaction& tx, v1::Approval& a) {
@@ -424,6 +434,9 @@ v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
     return *refusal;
   if (auto refusal = check(tx, *a, d))
     return approval_reply(std::move(*a), std::move(*refusal));
+  if (d.option() == "always")
+    if (auto full = allow_always(tx, *a))
+      return approval_reply(std::move(*a), std::move(*full));
   *a->mutable_decided_by() = tx.command().principal();
   a->set_decision(d.option());
   a->set_decided_for(d.decided_for());

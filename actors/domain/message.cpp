@@ -54,21 +54,37 @@ json content_payload(const std::string& content) { return {{"content", content},
 
 } // namespace
 
-v1::Message post_message(transaction& tx, std::string_view sender, std::string_view recipient, std::string content) {
+namespace {
+
+v1::Message new_message(const transaction& tx, std::string_view sender, std::string_view recipient, std::string content) {
   v1::Message m;
   m.set_scope(tx.scope());
   m.set_sender(std::string(sender));
   m.set_recipient(std::string(recipient));
   m.set_content(std::move(content));
   m.set_created_at_ms(tx.in().now_ms);
-  if (has_no_mailbox(recipient) || is_full(tx, m.recipient()))
+  return m;
+}
+
+/// Without an id when there is no mailbox, or a full one.
+v1::Message posted(transaction& tx, v1::Message m) {
+  if (has_no_mailbox(m.recipient()) || is_full(tx, m.recipient()))
     return m;
   m.set_id(tx.next_message_id());
+  mail_becomes_prompt(tx, m);
   tx.put(m);
   return m;
 }
 
-namespace {
+/// A conversation is told by its queue.
+void describe_prompt(v1::PromptResult& result, const v1::Message& m, const std::string& conversation) {
+  result.set_backend("conversation");
+  result.set_handle(conversation);
+  if (m.no_wake())
+    result.set_skipped("nudge=false");
+  else if (!m.read())
+    result.set_skipped("its queue is full: the message becomes a prompt when there is room");
+}
 
 /// Why nobody is woken now, in the words of swarm-mcp. Here a prompt that is skipped because the agent works or asks its user is delivered at its
 /// next idle; one that is starting is told when it waits for input.
@@ -93,21 +109,26 @@ void describe_waking(const transaction& tx, v1::PromptResult& result, waking how
 
 } // namespace
 
+v1::Message post_message(transaction& tx, std::string_view sender, std::string_view recipient, std::string content) {
+  return posted(tx, new_message(tx, sender, recipient, std::move(content)));
+}
+
 v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_view recipient, std::string text, std::string_view task_id, waking how,
                         bool wants_news) {
-  auto message = post_message(tx, sender, recipient, with_task(text, task_id));
-  if ((how != waking::at_idle || wants_news) && message.id() != 0) {
-    message.set_prompted(wants_news);
-    message.set_no_wake(how == waking::never);
-    message.set_force_wake(how == waking::at_once);
-    tx.put(message);
-  }
+  auto message = new_message(tx, sender, recipient, with_task(text, task_id));
+  message.set_prompted(wants_news);
+  message.set_no_wake(how == waking::never);
+  message.set_force_wake(how == waking::at_once);
+  message = posted(tx, std::move(message));
   tx.event("message.sent", recipient, content_payload(message.content()), sender);
   v1::PromptResult result;
   result.set_sender(message.sender());
   result.set_recipient(message.recipient());
   result.set_message_id(message.id());
-  describe_waking(tx, result, how);
+  if (const auto conversation = conversation_at(tx, result.recipient()); !conversation.empty())
+    describe_prompt(result, message, conversation);
+  else
+    describe_waking(tx, result, how);
   return result;
 }
 

@@ -296,7 +296,10 @@ bool table<v1::Conversation>::matches(const conversation_filter& f, const v1::Co
          (f.after_key.empty() || position(c) > f.after_key);
 }
 
-std::int64_t table<v1::Conversation>::due_at(const v1::Conversation&) { return 0; }
+std::int64_t table<v1::Conversation>::due_at(const v1::Conversation& c) {
+  const bool is_open = c.state() != v1::Conversation::ENDED;
+  return is_open && c.permissions() == v1::Conversation::AUTO ? c.permissions_end_ms() : 0;
+}
 
 bool table<v1::Conversation>::before(const conversation_filter&, const v1::Conversation& a, const v1::Conversation& b) {
   return std::forward_as_tuple(a.created_at_ms(), a.id()) < std::forward_as_tuple(b.created_at_ms(), b.id());

@@ -55,7 +55,7 @@ v1::Reply request_approval(transaction&, const v1::RequestApproval&);
 v1::Reply decide_approval(transaction&, const v1::DecideApproval&);
 v1::Reply withdraw_approval(transaction&, const v1::WithdrawApproval&);
 v1::Reply report_delivery(transaction&, const v1::ReportDelivery&);
-// conversation/conversation.cpp, conversation/report.cpp
+// conversation/
 v1::Reply start_conversation(transaction&, const v1::StartConversation&);
 v1::Reply send_prompt(transaction&, const v1::SendPrompt&);
 v1::Reply interrupt_conversation(transaction&, const v1::InterruptConversation&);
@@ -136,6 +136,9 @@ bool approval_visible(const v1::Approval&, const v1::Session& viewer);
 /// Withdraws what the session asks a person. False = something is left for the next command.
 bool withdraw_questions(transaction&, const v1::Session&);
 
+bool is_permission(v1::Approval::Kind) noexcept;
+/// What is said beside the option has somebody to read it, and says what the agent can take: an answer that the driver refuses would be spent.
+std::optional<v1::Reply> check_words_for_agent(const v1::Approval&, const v1::DecideApproval&);
 /// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in
 /// the batch waits for a sweep.
 void withdraw_agent_requests(transaction&, const std::string& conversation_id, const std::string& why, bool driver_is_gone);
@@ -157,6 +160,43 @@ void follow_agent_requests(transaction&, const std::string& conversation_id);
 bool wants_no_driver(const transaction&, const v1::Spawn&);
 /// After a driver's spawn has ended. Its next attempt is asked for when prompts wait.
 void driver_ended(transaction&, const v1::Spawn&, bool has_run, const std::string& reason, const std::string& how);
+
+/// The conversation that acts as the session now and takes prompts; empty = none.
+std::string conversation_at(const transaction&, const std::string& session_id);
+/// Makes the message a prompt and marks it read, when its recipient is a conversation's agent. False = it is mail. The row is the caller's to store.
+bool mail_becomes_prompt(transaction&, v1::Message&);
+
+/// Only people loosen what an agent may do unasked.
+std::optional<v1::Reply> check_loosening(const transaction&, v1::Conversation::Permissions, bool adds_patterns);
+/// The permissions, counted from now; ASK for unspecified ones.
+void put_permissions(const transaction&, v1::Conversation&, v1::Conversation::Permissions, std::int64_t for_ms);
+/// ASK, once the time of AUTO is over. True = it was.
+bool end_bypass(v1::Conversation&, std::int64_t now_ms);
+/// For a sweep: end_bypass, stored and announced.
+bool settle_permissions(transaction&, v1::Conversation&);
+/// After "always": the approval's pattern is allowed from now on. Refuses when no more patterns fit.
+std::optional<v1::Reply> allow_always(transaction&, const v1::Approval&);
+
+/// A conversation that does the task, whose driver is described: its first prompt is the instruction. `deferred`: the task is not open yet.
+v1::Spawn order_conversation(transaction&, v1::Spawn, const v1::Task&, const std::string& message, v1::Conversation::Permissions, bool deferred);
+/// Why no conversation can be ordered.
+std::optional<v1::Reply> check_conversation_order(const transaction&, const v1::Spawn&);
+/// The task of a deferred driver is open, and the driver was asked for.
+void deferred_driver_ordered(transaction&, const v1::Spawn&);
+/// The driver's order was dropped, because its task is over.
+void driver_dropped(transaction&, const v1::Spawn&);
+/// The driver runs: its session takes the conversation's task, if nobody has it.
+void driver_takes_task(transaction&, const v1::Spawn&);
+/// It has done its task and waits for another: it takes a task as a prompt.
+bool waits_for_task(const transaction&, const std::string& conversation_id);
+/// Gives it the task, which is its agent's session's.
+void instruct_conversation(transaction&, const std::string& conversation_id, const v1::Task&, const std::string& message);
+/// The conversation that was started for the task and has not been stopped, or nothing: a task never has two.
+std::optional<v1::Conversation> conversation_for_task(const transaction&, const v1::Task&);
+/// Somebody has cancelled the task: its conversation stops working on it.
+void leave_cancelled_task(transaction&, const v1::Task&);
+/// What the agent of this conversation asks waits no longer than this; 0 = as long as it takes.
+std::int64_t patience_ms(const transaction&, const std::string& conversation_id);
 
 /// Ends a session: its claimed tasks reopen with the attempt counted, its locks pass on, its mail, line places, credentials
 /// and instance keys go, the planner role moves. `event_type` is instance.deregistered or instance.stale_reclaimed.

@@ -49,6 +49,7 @@ public:
     delete_orphan_kv();
     expire_kv();
     expire_approvals();
+    expire_permissions();
     more_ = more_ || tx_.lines_pending();
     report_.set_next_deadline_ms(next_deadline());
     report_.set_more(more_);
@@ -344,6 +345,16 @@ private:
     });
   }
 
+  void expire_permissions() {
+    for (auto& c : tx_.find<v1::Conversation>({.scope = tx_.scope(), .open = true})) {
+      if (!tx_.has_room(step_bytes)) {
+        more_ = true;
+        return;
+      }
+      settle_permissions(tx_, c);
+    }
+  }
+
   // -- when the next sweep is due -----------------------------------------------------------------------
 
   template <class Row>
@@ -396,6 +407,9 @@ private:
     find_earliest<v1::KvEntry>({.scope = tx_.scope()}, 0);
     for (const auto& a : tx_.find<v1::Approval>({.scope = tx_.scope(), .open = true}))
       if (auto at_ms = deadline_of(a))
+        note(at_ms);
+    for (const auto& c : tx_.find<v1::Conversation>({.scope = tx_.scope(), .open = true}))
+      if (auto at_ms = deadline_of(c))
         note(at_ms);
     if (more_)
       return now_;

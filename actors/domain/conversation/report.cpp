@@ -16,23 +16,6 @@ using prompt_row = v1::Prompt;
 
 constexpr std::int64_t day_ms = 24 * 3'600'000;
 
-/// A prompt only goes from lower to higher.
-int rank(prompt_row::State s) {
-  switch (s) {
-    case prompt_row::QUEUED: return 1;
-    case prompt_row::SENDING: return 2;
-    case prompt_row::SUBMITTED: return 3;
-    case prompt_row::UNKNOWN: return 4; // the driver's word may come after its end, and is better than none
-    case prompt_row::CONSUMED:
-    case prompt_row::UNDELIVERABLE: return 5;
-    default: return 0;
-  }
-}
-
-std::vector<prompt_row> underway(const transaction& tx, const conversation& c) {
-  return tx.find<prompt_row>({.scope = tx.scope(), .conversation_id = c.id(), .retired = false});
-}
-
 bool waits(const std::vector<prompt_row>& prompts) {
   return std::any_of(prompts.begin(), prompts.end(), [](const auto& p) { return p.state() == prompt_row::QUEUED; });
 }
@@ -77,8 +60,11 @@ const char* word_for(const v1::ReportConversation::TurnOutcome& turn) {
 std::optional<v1::Reply> check(const v1::ReportConversation& r) {
   if (r.turn_ended().cost_known() && !(std::isfinite(r.turn_ended().session_cost_usd()) && r.turn_ended().session_cost_usd() >= 0))
     return refuse(v1::Refusal::INVALID, "session_cost_usd must be a number that is not negative", r.conversation_id());
+  const auto is_outcome = [](prompt_row::State state) {
+    return state == prompt_row::SUBMITTED || state == prompt_row::CONSUMED || state == prompt_row::UNDELIVERABLE || state == prompt_row::UNKNOWN;
+  };
   for (const auto& p : r.prompts())
-    if (rank(p.state()) < rank(prompt_row::SUBMITTED))
+    if (!is_outcome(p.state()))
       return refuse(v1::Refusal::INVALID, "A prompt is reported as SUBMITTED, CONSUMED, UNDELIVERABLE or UNKNOWN", p.prompt_id());
   return std::nullopt;
 }
@@ -89,22 +75,39 @@ bool is_running(const transaction& tx, const conversation& c) {
   return spawn && has_driver(tx, c) && spawn->status() != v1::Spawn::REQUESTED;
 }
 
+std::string died_in_turn(const std::string& why) { return "its agent ended in the middle of a turn" + (why.empty() ? "" : ": " + why); }
+
 /// One report on one conversation.
 class report {
 public:
   report(transaction& tx, conversation& c, const v1::ReportConversation& r) : tx_(tx), c_(c), r_(r), lives_(is_running(tx, c)) {}
 
   std::optional<prompt_row> take() {
+    const bool was_lost = is_found();
     if (r_.driver_seq() == 0 || r_.driver_seq() > c_.driver_seq())
       take_frames();
     c_.set_interrupts_told(std::max(c_.interrupts_told(), std::min(r_.interrupts_told(), c_.interrupts())));
+    c_.set_wishes_told(std::max(c_.wishes_told(), std::min(r_.wishes_told(), c_.wishes())));
     take_log();
     if (r_.driver_ended())
       end_driver();
-    return r_.sending().empty() ? std::nullopt : send();
+    auto sent = r_.sending().empty() ? std::nullopt : send();
+    if (was_lost && !c_.held() && !has_driver(tx_, c_) && waits(underway(tx_, c_)))
+      start_driver(tx_, c_); // last: what was told is of the driver before
+    return sent;
   }
 
 private:
+  /// A node that reports is there.
+  bool is_found() {
+    if (c_.state() != conversation::LOST)
+      return false;
+    c_.set_state(conversation::SUSPENDED);
+    c_.clear_reason();
+    tx_.event("conversation.found", c_.id(), {{"generation", c_.generation()}}, "system");
+    return true;
+  }
+
   void take_frames() {
     c_.set_driver_seq(std::max(c_.driver_seq(), r_.driver_seq()));
     if (r_.has_agent())
@@ -144,12 +147,20 @@ private:
     auto p = tx_.get<prompt_row>(key(said.prompt_id()));
     if (!p || p->conversation_id() != c_.id() || p->generation() != c_.generation() || p->generation() == 0)
       return;
-    const auto was = p->state();
-    if (said.state() == prompt_row::CONSUMED && was != prompt_row::CONSUMED) {
+    const bool is_of_task = is_instruction(c_, *p);
+    const bool is_taken = said.state() == prompt_row::CONSUMED;
+    if (is_taken && p->state() != prompt_row::CONSUMED)
       p->set_turn(said.turn());
-      c_.set_restarts(0);
+    if (!move_prompt(tx_, *p, said.state(), is_taken ? std::string{} : said.reason()))
+      return;
+    if (is_taken) {
+      if (is_of_task)
+        begin_task(tx_, c_);
+      note_taken(tx_, c_, *p, is_of_task);
+      take_mail(tx_, c_);
+    } else if (is_of_task && !c_.held() && said.state() != prompt_row::SUBMITTED) {
+      settle_task(tx_, c_, turn_end::failed, "its agent did not get the task: " + said.reason());
     }
-    move_prompt(tx_, *p, said.state(), said.state() == prompt_row::CONSUMED ? std::string{} : said.reason());
   }
 
   void start_turn() {
@@ -175,11 +186,20 @@ private:
         c_.set_state(conversation::IDLE);
     }
     tx_.event("conversation.turn_ended", c_.id(), {{"turn", turn.turn()}, {"generation", c_.generation()}, {"outcome", word_for(turn)}});
+    if (is_open)
+      settle_task(tx_, c_,
+                  turn.finished()      ? turn_end::finished
+                  : turn.interrupted() ? turn_end::interrupted
+                                       : turn_end::failed,
+                  turn.finished() ? c_.last_text() : turn.failure());
   }
 
   /// The driver stays, and starts its agent with the next prompt.
   void end_agent() {
+    const bool in_turn = !c_.open_turn().empty();
     fail_turn(tx_, c_, "exited");
+    if (in_turn)
+      settle_task(tx_, c_, turn_end::failed, died_in_turn(r_.reason()));
     if (!agent_runs(c_) && c_.state() != conversation::STARTING)
       return;
     c_.set_state(conversation::SUSPENDED);
@@ -196,6 +216,7 @@ private:
   void note_given_up() {
     c_.set_reason("its agent has ended " + std::to_string(limits::conversation_starts_max) + " times before it took a prompt" +
                   (r_.reason().empty() ? "" : ": " + std::string{utf8_prefix(r_.reason(), limits::note_bytes_max() / 2)}));
+    settle_task(tx_, c_, turn_end::failed, c_.reason());
   }
 
   void end_driver() {
@@ -226,11 +247,26 @@ private:
   }
 
   bool may_send(const prompt_row& p) const {
-    const bool takes = c_.state() == conversation::IDLE || c_.state() == conversation::STARTING || c_.state() == conversation::SUSPENDED;
-    if (p.state() != prompt_row::QUEUED || !lives_ || r_.driver_ended() || !takes || c_.held() || !c_.open_turn().empty())
+    if (p.state() != prompt_row::QUEUED || !lives_ || r_.driver_ended() || c_.held())
+      return false;
+    return c_.open_turn().empty() ? may_begin_turn(p) : may_join_turn(p);
+  }
+
+  bool may_begin_turn(const prompt_row& p) const {
+    if (c_.state() != conversation::IDLE && c_.state() != conversation::STARTING && c_.state() != conversation::SUSPENDED)
       return false;
     const auto all = underway(tx_, c_);
     return std::none_of(all.begin(), all.end(), [&](const auto& other) { return is_given(other) || other.number() < p.number(); });
+  }
+
+  /// Before what waits, and in the order of those that steer.
+  bool may_join_turn(const prompt_row& p) const {
+    if (!p.steer() || (c_.state() != conversation::RUNNING && c_.state() != conversation::BLOCKED))
+      return false;
+    const auto all = underway(tx_, c_);
+    return std::none_of(all.begin(), all.end(), [&](const auto& other) {
+      return other.state() == prompt_row::SENDING || (other.steer() && other.state() == prompt_row::QUEUED && other.number() < p.number());
+    });
   }
 
   static constexpr std::size_t last_text_max = limits::conversation_last_text_bytes_max;
@@ -254,16 +290,6 @@ v1::Reply no_conversation(const std::string& id) {
   return refuse(v1::Refusal::NOT_FOUND, "There is no conversation " + id + " in this scope. List them: swarmctl chat list", id);
 }
 
-const char* to_text(v1::Conversation::Permissions p) noexcept {
-  switch (p) {
-    case v1::Conversation::AUTO_EDIT: return "auto-edit";
-    case v1::Conversation::AUTO: return "auto";
-    case v1::Conversation::PLAN: return "plan";
-    case v1::Conversation::DENY: return "deny";
-    default: return "ask";
-  }
-}
-
 bool has_driver(const transaction& tx, const v1::Conversation& c) {
   const auto spawn = tx.get<v1::Spawn>(key(c.spawn_id()));
   return spawn && is_live(*spawn) && spawn->attempt() == c.generation();
@@ -277,6 +303,7 @@ void put_changed(transaction& tx, v1::Conversation& c) {
 
 v1::Reply conversation_reply(v1::Conversation c, std::optional<v1::Prompt> p) {
   v1::Reply reply;
+  end_bypass(c, 0); // nobody is shown permissions that are not said
   *reply.mutable_conversation()->mutable_conversation() = std::move(c);
   if (p) {
     *reply.mutable_conversation()->mutable_prompt() = std::move(*p);
@@ -298,24 +325,16 @@ void start_driver(transaction& tx, v1::Conversation& c) {
     return;
   next_attempt(*spawn);
   issue_spawn(tx, *spawn);
-  c.set_generation(spawn->attempt());
-  c.set_session_id(spawn->session_id());
-  c.set_driver_seq(0);
-  c.set_interrupts_told(c.interrupts());
-  c.set_state(conversation::STARTING);
+  follow_driver(c, *spawn);
 }
 
-bool move_prompt(transaction& tx, v1::Prompt& p, v1::Prompt::State to, const std::string& reason) {
-  if (rank(to) <= rank(p.state()))
-    return false;
-  p.set_state(to);
-  p.set_reason(reason);
-  p.set_changed_at_ms(tx.in().now_ms);
-  // What is unknown can be said again.
-  if (to == v1::Prompt::CONSUMED || to == v1::Prompt::UNDELIVERABLE)
-    p.clear_text();
-  tx.put(p);
-  return true;
+void follow_driver(v1::Conversation& c, const v1::Spawn& spawn) {
+  c.set_generation(spawn.attempt());
+  c.set_session_id(spawn.session_id());
+  c.set_driver_seq(0);
+  c.set_interrupts_told(c.interrupts());
+  c.set_wishes_told(0); // a new driver knows of none
+  c.set_state(conversation::STARTING);
 }
 
 void fail_turn(transaction& tx, v1::Conversation& c, const std::string& why) {
@@ -326,11 +345,16 @@ void fail_turn(transaction& tx, v1::Conversation& c, const std::string& why) {
 }
 
 void lose_driver(transaction& tx, v1::Conversation& c, const std::string& why) {
+  bool was_at_work = !c.open_turn().empty();
   fail_turn(tx, c, "exited");
   for (auto& p : underway(tx, c))
-    if (is_given(p))
+    if (is_given(p)) {
+      was_at_work = was_at_work || is_instruction(c, p);
       move_prompt(tx, p, prompt_row::UNKNOWN, "its driver ended before it told whether the agent has it");
+    }
   withdraw_agent_requests(tx, c.id(), "the agent has ended", true);
+  if (was_at_work)
+    settle_task(tx, c, turn_end::failed, died_in_turn(why));
   if (c.state() == conversation::ENDED || c.state() == conversation::SUSPENDED)
     return;
   c.set_state(conversation::SUSPENDED);
@@ -384,10 +408,12 @@ void driver_ended(transaction& tx, const v1::Spawn& s, bool has_run, const std::
     c->set_reason(why);
   } else if (is_wanted && !has_run) {
     c->set_reason(why);
+    settle_task(tx, *c, turn_end::failed, "its agent could not be started: " + why);
   } else if (is_wanted && c->restarts() + 1 >= limits::conversation_starts_max) {
-    c->set_reason("its agent was started " + std::to_string(limits::conversation_starts_max) + " times and took no prompt" +
-                  (why.empty() ? "" : ": " + std::string{utf8_prefix(why, limits::note_bytes_max() / 2)}) +
-                  ". A further prompt, or resume, starts it again");
+    const auto given_up = "its agent was started " + std::to_string(limits::conversation_starts_max) + " times and took no prompt" +
+                          (why.empty() ? "" : ": " + std::string{utf8_prefix(why, limits::note_bytes_max() / 2)});
+    c->set_reason(given_up + ". A further prompt, or resume, starts it again");
+    settle_task(tx, *c, turn_end::failed, given_up);
   } else if (is_wanted) {
     c->set_restarts(c->restarts() + 1);
     start_driver(tx, *c);

@@ -23,12 +23,18 @@ std::optional<std::uint64_t> number_at(const std::string& position) {
   return parsed.ptr == end && parsed.ec == std::errc{} && fits ? std::optional{n} : std::nullopt;
 }
 
+/// With the permissions that hold now, also where no sweep has been yet.
+v1::Conversation shown(const question& q, v1::Conversation c) {
+  end_bypass(c, q.in.now_ms);
+  return c;
+}
+
 v1::Answer one_conversation(const question& q, const std::string& id) {
   v1::Answer a;
   auto& out = *a.mutable_conversations();
   auto row = q.rows.row<v1::Conversation>(key(id));
   if (row && row->scope() == q.scope() && q.sees_conversation(id))
-    *out.add_conversations() = std::move(*row);
+    *out.add_conversations() = shown(q, std::move(*row));
   return a;
 }
 
@@ -53,7 +59,9 @@ v1::Answer list_conversations(const question& q, const v1::ListConversations& c)
       return q.rows.rows<v1::Conversation>(f);
     },
     [](const v1::Conversation& row) { return position(row); },
-    [&](v1::Conversation row) -> std::size_t { return q.sees_conversation(row.id()) ? move_to(out.add_conversations(), std::move(row)) : 0; });
+    [&](v1::Conversation row) -> std::size_t {
+      return q.sees_conversation(row.id()) ? move_to(out.add_conversations(), shown(q, std::move(row))) : 0;
+    });
   if (next)
     out.mutable_page()->set_token(page_token("conversations", *next));
   return a;

@@ -4,6 +4,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
@@ -38,6 +39,10 @@ public:
       role_(or_else(d.role(), "implementer")), wants_exec_(d.harness() == "exec"), described_(described_worker(d)) {
     described_.set_directory(or_else(d.directory(), tx.command().caller().directory()));
     *described_.mutable_grant_ends() = grant_ends(d.grant_times(), tx.in().now_ms);
+    if (d.structured() && d.on().empty() && d.where().empty()) { // whatever node another worker would have
+      described_.set_node_id(tx.in().node_id);
+      described_.clear_placement();
+    }
   }
 
   v1::Reply run() {
@@ -69,9 +74,24 @@ private:
       return r;
     if (const auto spawner = normalized_spawner(d_.spawner()); !spawner.empty() && spawner != "pty")
       return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");
+    if (d_.structured())
+      if (auto r = check_structured())
+        return r;
     if (d_.harness().empty())
       return std::nullopt;
     return check_worker(described_, tx_.scope());
+  }
+
+  std::optional<v1::Reply> check_structured() const {
+    if (!is_agent(d_.harness()))
+      return refuse(v1::Refusal::INVALID, "A structured worker is an agent, and \"" + d_.harness() + "\" is none. Known: " + harness_names() + ".");
+    if (!tx_.command().principal().node().empty())
+      return refuse(v1::Refusal::FORBIDDEN, "Conversations are used on the host that is the home of their scope. Run this there.");
+    if (d_.worktree() || d_.passes_input() || d_.pipes())
+      return refuse(v1::Refusal::INVALID, "A structured worker has no worktree of its own, no terminal and no input. Leave what asks for one out.");
+    if (!v1::Conversation::Permissions_IsValid(d_.permissions()))
+      return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
+    return check_loosening(tx_, d_.permissions(), false);
   }
 
   std::string derived_key() const {
@@ -180,8 +200,13 @@ private:
 
   // A live worker works where it is, so a worktree of its own takes a worker of its own.
   void find_worker() {
-    if (!d_.force_spawn() && !wants_exec_ && !d_.worktree())
-      worker_ = live_worker(tx_, role_, identity_, tx_.actor_name(), chosen_host().empty() && d_.where().empty() ? "" : d_.node_id());
+    if (d_.force_spawn() || wants_exec_ || d_.worktree())
+      return;
+    worker_ = live_worker(tx_, role_, identity_, tx_.actor_name(), chosen_host().empty() && d_.where().empty() ? "" : d_.node_id());
+    // A conversation begins at once with what it is told.
+    const bool can_begin = known_ ? known_->status() == v1::OPEN && known_->assignee().empty() : d_.depends_on().empty() && !d_.approval_required();
+    if (worker_ && !can_begin && !conversation_at(tx_, worker_->id()).empty())
+      worker_.reset();
   }
 
   std::optional<v1::Reply> find_or_create() {
@@ -244,10 +269,28 @@ private:
   }
 
   v1::Reply instruct() {
+    if (const auto conversation = conversation_at(tx_, worker_->id()); !conversation.empty())
+      return instruct(conversation);
     auto r = answer(v1::DispatchReply::DISPATCHED);
     r.mutable_dispatch()->set_recipient(worker_->id());
     auto how = d_.no_nudge() ? waking::never : d_.force() ? waking::at_once : waking::at_idle;
     *r.mutable_dispatch()->mutable_prompt() = prompt(tx_, tx_.actor_name(), worker_->id(), instruction(task_, message()), task_.id(), how);
+    return r;
+  }
+
+  v1::Reply instruct(const std::string& conversation) {
+    if (task_.assignee().empty()) {
+      reserve_task(tx_, task_, worker_->id());
+      task_ = find_task(tx_, task_.id()).value_or(task_);
+    }
+    instruct_conversation(tx_, conversation, task_, message());
+    auto r = answer(v1::DispatchReply::DISPATCHED);
+    r.mutable_dispatch()->set_recipient(worker_->id());
+    auto& told = *r.mutable_dispatch()->mutable_prompt();
+    told.set_sender(tx_.actor_name());
+    told.set_recipient(worker_->id());
+    told.set_backend("conversation");
+    told.set_handle(conversation);
     return r;
   }
 
@@ -279,17 +322,32 @@ private:
       told.set_skipped("the task is assigned already");
       return r;
     }
+    if (auto c = conversation_for_task(tx_, task_))
+      return go_on(*c);
     if (auto r = check_spawn_quota(tx_))
       return *r;
     if (auto r = check_place(described_))
       return *r;
     if (auto r = check_order(tx_, described_))
       return *r;
+    if (auto r = d_.structured() ? check_conversation_order(tx_, described_) : std::nullopt)
+      return *r;
     auto worker = named(std::move(described_));
     worker.set_intent(title_);
-    auto ordered = order_worker(tx_, std::move(worker), task_.status() != v1::OPEN);
+    const bool deferred = task_.status() != v1::OPEN;
+    auto ordered = d_.structured() ? order_conversation(tx_, std::move(worker), task_, message(), d_.permissions(), deferred)
+                                   : order_worker(tx_, std::move(worker), deferred);
     auto r = answer(v1::DispatchReply::SPAWNING);
     *r.mutable_dispatch()->mutable_spawn() = std::move(ordered);
+    return r;
+  }
+
+  /// Its conversation has lost the task with its agent, and takes it up again.
+  v1::Reply go_on(const v1::Conversation& c) {
+    instruct_conversation(tx_, c.id(), task_, message());
+    auto r = answer(v1::DispatchReply::SPAWN_IN_FLIGHT);
+    if (auto driver = tx_.get<v1::Spawn>(key(c.spawn_id())))
+      *r.mutable_dispatch()->mutable_spawn() = std::move(*driver);
     return r;
   }
 

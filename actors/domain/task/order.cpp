@@ -134,9 +134,9 @@ std::optional<v1::Session> live_worker(const transaction& tx, std::string_view r
   const auto reads = [](const v1::Session& s) { return !has_token(s.label(), "provider:exec") && !has_token(s.label(), "provider:shell"); };
   std::optional<v1::Session> generalist;
   for (auto& s : tx.find<v1::Session>(f)) {
-    // What is meant for a conversation is a prompt.
-    if (s.id() == requester || !reads(s) || !conversation_of(tx.base(), s).empty() || (!identity.empty() && identity_token(s.label()) != identity) ||
-        (!node_id.empty() && s.node_id() != node_id))
+    const auto conversation = conversation_of(tx.base(), s);
+    if (s.id() == requester || !reads(s) || (!conversation.empty() && !waits_for_task(tx, conversation)) ||
+        (!identity.empty() && identity_token(s.label()) != identity) || (!node_id.empty() && s.node_id() != node_id))
       continue;
     if (has_token(s.label(), mark))
       return std::move(s);
@@ -206,7 +206,8 @@ v1::Dispatch dispatch_like(const v1::Spawn& s, std::int64_t now_ms) {
   d.set_worktree(s.worktree());
   d.set_on(s.on());
   *d.mutable_where() = s.where();
-  d.set_pipes(s.pipes());
+  d.set_structured(!s.conversation_id().empty());
+  d.set_pipes(s.pipes() && !d.structured());
   d.set_no_input(s.no_input());
   return d;
 }
@@ -238,6 +239,7 @@ void release_deferred_spawn(transaction& tx, const v1::Task& task) {
     } else if (order.session_id().empty()) {
       order.set_intent(task.title());
       issue_spawn(tx, order);
+      deferred_driver_ordered(tx, order);
     }
   }
 }
@@ -257,6 +259,7 @@ void drop_unstarted_spawns(transaction& tx, const v1::Task& task) {
     tx.event("spawn.failed", spawn.id(), {{"reason", spawn.reason()}, {"task_id", spawn.task_id()}, {"attempt", spawn.attempt()}});
     if (auto session = tx.get<v1::Session>(key(spawn.session_id())); session && !spawn.session_id().empty())
       end_session(tx, *session, "instance.deregistered", false, nullptr);
+    driver_dropped(tx, spawn);
   }
 }
 

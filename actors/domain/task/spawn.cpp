@@ -180,11 +180,12 @@ v1::Reply spawn_starting(transaction& tx, const v1::SpawnStarting& c) {
   if (!s)
     return refuse(v1::Refusal::NOT_FOUND, "Spawn not found", c.spawn_id());
   const bool process_was_lost = s->status() == v1::Spawn::STARTING || s->status() == v1::Spawn::RUNNING;
-  if (process_was_lost && c.attempt() == s->attempt() + 1 && s->retries_left() > 0)
+  if (process_was_lost && c.attempt() == s->attempt() + 1 && s->retries_left() > 0 && s->conversation_id().empty())
     ask_again(tx, *s, node_restarted);
   if (s->status() != v1::Spawn::REQUESTED || c.attempt() != s->attempt() || s->session_id().empty())
     return stale(*s);
-  if (auto task = task_of(tx, *s); (task && is_terminal(task->status())) || wants_no_driver(tx, *s))
+  // A conversation goes on after its task.
+  if (auto task = task_of(tx, *s); (task && is_terminal(task->status()) && s->conversation_id().empty()) || wants_no_driver(tx, *s))
     return stale(*s);
   s->set_status(v1::Spawn::STARTING);
   s->set_pid(c.pid());
@@ -215,7 +216,9 @@ v1::Reply spawn_running(transaction& tx, const v1::SpawnRunning& c) {
   tx.put(*s);
   tx.event("spawn.running", s->id(), {{"task_id", s->task_id()}, {"session_id", s->session_id()}, {"attempt", s->attempt()}});
   const bool free = task && task->assignee().empty() && !is_terminal(task->status());
-  if (free && s->harness() == "exec" && task->status() == v1::OPEN) {
+  if (!s->conversation_id().empty()) {
+    driver_takes_task(tx, *s);
+  } else if (free && s->harness() == "exec" && task->status() == v1::OPEN) {
     start_task(tx, std::move(*task), s->session_id(), false);
   } else if (free) {
     reserve_task(tx, *task, s->session_id());
@@ -248,7 +251,7 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& said) {
   tx.event(c.never_ran() ? "spawn.failed" : "spawn.ended", s->id(), payload);
   // Only the home of the scope chooses; a node whose program was lost there starts it again.
   const auto placed = !c.next_node_id().empty() && tx.command().principal().node().empty() && s->conversation_id().empty();
-  const auto again = is_loss(c.reason()) && (s->retries_left() > 0 || (placed && c.never_ran()));
+  const auto again = is_loss(c.reason()) && s->conversation_id().empty() && (s->retries_left() > 0 || (placed && c.never_ran()));
   if (auto task = task_of(tx, *s); again && !(task && is_terminal(task->status()))) {
     if (placed) {
       s->set_node_id(c.next_node_id());
@@ -264,8 +267,8 @@ v1::Reply spawn_ended(transaction& tx, const v1::SpawnEnded& said) {
   s->set_ended_at_ms(tx.in().now_ms);
   tx.put(*s);
   finish_command_task(tx, *s, c, how);
+  driver_ended(tx, *s, !c.never_ran(), c.reason(), how); // before its session ends, which gives back what it works on
   end_worker_session(tx, *s, s->harness() != "exec");
-  driver_ended(tx, *s, !c.never_ran(), c.reason(), how);
   return spawn_reply(tx.get<v1::Spawn>(key(s->id())).value_or(*s), false);
 }
 

@@ -224,3 +224,24 @@ TEST_CASE("a session sees its own conversation, and with the grant chat all") {
   q.mutable_list_usage();
   CHECK(domain::answer(q, w.rows, w.in).refusal().code() == refusal::FORBIDDEN);
 }
+
+TEST_CASE("of the conversations that were stopped the oldest goes when there are 1024") {
+  conversation_world w;
+  const auto oldest = w.start();
+  w.say(oldest);
+  w.stop(oldest);
+  for (int n = 0; n < 1'023; ++n) {
+    auto c = w.row(oldest);
+    c.set_id("copy-" + std::to_string(n));
+    c.set_created_at_ms(w.in.now_ms + 1);
+    w.rows.put(c);
+  }
+  const auto newest = w.start();
+  auto cmd = w.command();
+  cmd.mutable_stop_conversation()->set_conversation_id(newest);
+  CHECK(has_event(w.run(cmd), "conversation.deleted"));
+  CHECK_FALSE(w.rows.row<conversation>(domain::key(oldest)));
+  CHECK(w.prompts(oldest).empty());
+  CHECK(w.state(newest) == conversation::ENDED);
+  CHECK(w.rows.total<conversation>({.open = false}) == 1'024);
+}

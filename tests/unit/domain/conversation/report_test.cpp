@@ -277,7 +277,63 @@ TEST_CASE("a host that is lost makes its conversation lost") {
   CHECK(w.row(id).generation() == 1);
 }
 
+TEST_CASE("a lost conversation is found when its node reports, and goes on with what waits") {
+  conversation_world w;
+  auto id = w.running();
+  w.say(id);
+  w.ended(id, "host_lost");
+  auto batch = w.run(w.about(id));
+  CHECK(has_event(batch, "conversation.found"));
+  CHECK(w.state(id) == conversation::STARTING);
+  CHECK(w.row(id).generation() == 2);
+  CHECK(w.row(id).reason().empty());
+  auto other = w.running();
+  w.ended(other, "host_lost");
+  w.run(w.about(other));
+  CHECK(w.state(other) == conversation::SUSPENDED);
+}
+
 namespace {
+
+/// Whoever has the task is there, and nobody is told to do one that is over.
+void check_task(conversation_world& w, const conversation& c) {
+  const auto task = w.rows.row<v1::Task>(domain::key(c.task_id()));
+  if (!task)
+    return;
+  const bool is_over = domain::is_terminal(task->status());
+  if (!is_over && !task->assignee().empty()) {
+    CHECK(task->assignee() == c.session_id());
+    CHECK(domain::is_live(w.driver(c.id())));
+  }
+  if (task->status() == v1::IN_PROGRESS)
+    CHECK(c.state() != conversation::LOST);
+  for (const auto& p : w.prompts(c.id()))
+    if (is_over && p.state() == prompt_row::QUEUED)
+      CHECK(p.text().find("Task " + c.task_id()) != 0);
+}
+
+v1::Command structured(std::uint32_t retries) {
+  auto cmd = conversation_world::command();
+  auto& d = *cmd.mutable_dispatch();
+  d.set_title("mend it");
+  d.set_harness("claude");
+  d.set_directory("/repo");
+  d.set_structured(true);
+  d.set_retries(retries);
+  return cmd;
+}
+
+v1::Command some_setting(const std::string& id, std::mt19937::result_type dice) {
+  auto cmd = conversation_world::command();
+  auto& s = *cmd.mutable_set_conversation();
+  s.set_conversation_id(id);
+  s.set_permissions(static_cast<conversation::Permissions>(dice % 6));
+  if (s.permissions() == conversation::AUTO)
+    s.set_permissions_ms(dice % 30);
+  if (dice % 5 == 0)
+    s.set_model("m" + std::to_string(dice));
+  return cmd;
+}
 
 /// What must hold of a conversation after whatever was asked and told.
 void check_invariants(conversation_world& w, const std::string& id) {
@@ -285,12 +341,12 @@ void check_invariants(conversation_world& w, const std::string& id) {
   std::uint64_t open = 0, given = 0, lowest_queued = 0;
   for (const auto& p : w.prompts(id)) {
     open += domain::is_open(p);
-    given += domain::is_given(p);
+    given += domain::is_given(p) && !p.steer();
     if (p.state() == prompt_row::QUEUED && lowest_queued == 0)
       lowest_queued = p.number();
     if (domain::is_given(p)) {
       CHECK(p.generation() == c.generation());
-      CHECK((lowest_queued == 0 || p.number() < lowest_queued));
+      CHECK((p.steer() || lowest_queued == 0 || p.number() < lowest_queued));
     }
     if (p.state() == prompt_row::CONSUMED)
       CHECK(p.text().empty());
@@ -305,6 +361,10 @@ void check_invariants(conversation_world& w, const std::string& id) {
   if (in_turn || c.state() == conversation::IDLE)
     CHECK(domain::is_live(w.driver(id)));
   CHECK(c.restarts() < limits::conversation_starts_max);
+  CHECK(c.permissions() != conversation::PERMISSIONS_UNSPECIFIED);
+  CHECK((c.permissions() == conversation::AUTO) == (c.permissions_end_ms() != 0));
+  CHECK(c.wishes_told() <= c.wishes());
+  check_task(w, c);
 }
 
 } // namespace
@@ -315,14 +375,36 @@ TEST_CASE("whatever is asked and told in whatever order leaves a conversation in
     std::mt19937 dice{seed};
     conversation_world w;
     w.in.new_uuid = seeded_uuids(seed);
-    auto id = w.start(seed % 2 == 0 ? "go" : "");
+    auto id = seed % 3 == 0 ? w.reply(structured(seed % 2)).dispatch().spawn().conversation_id() : w.start(seed % 2 == 0 ? "go" : "");
+    auto peer = w.session();
     int turns = 0;
     double cost = 0;
     for (int step = 0; step < 120; ++step) {
       CAPTURE(step);
       const auto all = w.prompts(id);
       const auto some = all.empty() ? std::string{"none"} : all[dice() % all.size()].id();
-      switch (dice() % 16) {
+      switch (dice() % 21) {
+        case 16: w.reply(some_setting(id, dice())); break;
+        case 17: {
+          auto cmd = w.prompting(id, "rather this");
+          cmd.mutable_send_prompt()->set_steer(true);
+          w.reply(cmd);
+          break;
+        }
+        case 18: {
+          auto cmd = w.command(peer);
+          cmd.mutable_send_message()->set_recipient(w.row(id).session_id());
+          cmd.mutable_send_message()->set_content("hello");
+          w.reply(cmd);
+          break;
+        }
+        case 19: {
+          auto cmd = w.about(id);
+          cmd.mutable_report_conversation()->set_wishes_told(dice() % 4);
+          cmd.mutable_report_conversation()->set_agent_exited(dice() % 3 == 0);
+          w.reply(cmd);
+          break;
+        }
         case 0: w.say(id); break;
         case 1: w.interrupt(id); break;
         case 2: w.resume(id); break;
@@ -341,7 +423,7 @@ TEST_CASE("whatever is asked and told in whatever order leaves a conversation in
             w.reply(w.deciding(a, dice() % 2 == 0 ? "allow" : "deny"));
           break;
         case 14: w.driver_gone(id); break;
-        default: w.ended(id, "", dice() % 4 == 0); break;
+        default: w.ended(id, dice() % 6 == 0 ? "host_lost" : "", dice() % 4 == 0); break;
       }
       w.pass(1);
       check_invariants(w, id);

@@ -1,0 +1,158 @@
+// What the agent of a conversation may do unasked, and which model and mode it is to have.
+#include <algorithm>
+
+#include "actors/base/limits.hpp"
+#include "actors/domain/conversation/rules.hpp"
+
+namespace swarm::domain {
+
+namespace {
+
+using conversation = v1::Conversation; // for the names of its permissions
+using pattern_list = google::protobuf::RepeatedPtrField<std::string>;
+
+bool loosens(conversation::Permissions p) { return p == conversation::AUTO_EDIT || p == conversation::AUTO; }
+
+/// Each once; the number of those that were new.
+int add_patterns(conversation& c, const pattern_list& patterns) {
+  const auto before = c.allowed_size();
+  for (const auto& pattern : patterns)
+    if (!pattern.empty() && std::find(c.allowed().begin(), c.allowed().end(), pattern) == c.allowed().end())
+      c.add_allowed(pattern);
+  return c.allowed_size() - before;
+}
+
+std::optional<v1::Reply> check_patterns(const conversation& c) {
+  if (c.allowed_size() <= static_cast<int>(limits::conversation_patterns_max))
+    return std::nullopt;
+  return refuse(v1::Refusal::LIMIT,
+                "At most " + std::to_string(limits::conversation_patterns_max) + " patterns of a conversation allow something. Forget some first.",
+                c.id());
+}
+
+void put_wishes(conversation& c, const std::string& model, const std::string& mode) {
+  if (model.empty() && mode.empty())
+    return;
+  c.set_wishes(c.wishes() + 1);
+  if (!model.empty())
+    c.set_wished_model(model);
+  if (!mode.empty())
+    c.set_wished_mode(mode);
+}
+
+/// Patterns name commands, and events are for everybody in the scope.
+json described(const conversation& c) {
+  return {{"permissions", to_text(c.permissions())}, {"permissions_end_ms", c.permissions_end_ms()}, {"allowed", c.allowed_size()}};
+}
+
+} // namespace
+
+const char* to_text(conversation::Permissions p) noexcept {
+  switch (p) {
+    case conversation::AUTO_EDIT: return "auto-edit";
+    case conversation::AUTO: return "auto";
+    case conversation::PLAN: return "plan";
+    case conversation::DENY: return "deny";
+    default: return "ask";
+  }
+}
+
+bool end_bypass(conversation& c, std::int64_t now_ms) {
+  if (c.permissions() == conversation::PERMISSIONS_UNSPECIFIED)
+    c.set_permissions(conversation::ASK);
+  if (c.permissions() != conversation::AUTO || c.permissions_end_ms() > now_ms)
+    return false;
+  c.set_permissions(conversation::ASK);
+  c.clear_permissions_end_ms();
+  return true;
+}
+
+std::optional<v1::Reply> check_loosening(const transaction& tx, conversation::Permissions permissions, bool adds_patterns) {
+  if (!loosens(permissions) && !adds_patterns)
+    return std::nullopt;
+  if (auto refused = may(tx.command().principal(), operation::loosen_permissions)) {
+    v1::Reply r;
+    *r.mutable_refusal() = std::move(*refused);
+    return r;
+  }
+  if (tx.acting_session())
+    return refuse(v1::Refusal::FORBIDDEN, "A session does not say what an agent may do unasked. Do it as yourself, without --session.");
+  return std::nullopt;
+}
+
+std::optional<v1::Reply> check_permissions(conversation::Permissions permissions, std::int64_t for_ms) {
+  if (!conversation::Permissions_IsValid(permissions))
+    return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
+  if (for_ms != 0 && permissions != conversation::AUTO)
+    return refuse(v1::Refusal::INVALID, "Only the permissions auto hold for a time. Leave permissions_ms out.");
+  return std::nullopt;
+}
+
+void put_permissions(const transaction& tx, conversation& c, conversation::Permissions permissions, std::int64_t for_ms) {
+  c.set_permissions(permissions == conversation::PERMISSIONS_UNSPECIFIED ? conversation::ASK : permissions);
+  c.clear_permissions_end_ms();
+  if (permissions == conversation::AUTO)
+    c.set_permissions_end_ms(tx.in().now_ms + (for_ms != 0 ? for_ms : limits::conversation_bypass_max.count()));
+}
+
+std::optional<v1::Reply> put_first_permissions(const transaction& tx, conversation& c, const v1::StartConversation& s) {
+  if (auto refused = check_loosening(tx, s.permissions(), !s.allowed().empty()))
+    return refused;
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms()))
+    return wrong;
+  put_permissions(tx, c, s.permissions(), s.permissions_ms());
+  add_patterns(c, s.allowed());
+  put_wishes(c, s.model(), s.mode());
+  return std::nullopt;
+}
+
+v1::Reply set_conversation(transaction& tx, const v1::SetConversation& s) {
+  auto c = find_conversation(tx, s.conversation_id());
+  if (!c)
+    return no_conversation(s.conversation_id());
+  if (auto refused = check_loosening(tx, s.permissions(), !s.allow().empty()))
+    return *refused;
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms()))
+    return *wrong;
+  const auto before = c->SerializeAsString();
+  if (s.permissions() != conversation::PERMISSIONS_UNSPECIFIED)
+    put_permissions(tx, *c, s.permissions(), s.permissions_ms());
+  for (const auto& pattern : s.forget())
+    c->mutable_allowed()->erase(std::remove(c->mutable_allowed()->begin(), c->mutable_allowed()->end(), pattern), c->mutable_allowed()->end());
+  add_patterns(*c, s.allow());
+  if (auto full = check_patterns(*c))
+    return *full;
+  put_wishes(*c, s.model(), s.mode());
+  if (c->SerializeAsString() == before)
+    return conversation_reply(std::move(*c));
+  put_changed(tx, *c);
+  tx.event("conversation.set", c->id(), described(*c));
+  return conversation_reply(std::move(*c));
+}
+
+std::optional<v1::Reply> allow_always(transaction& tx, const v1::Approval& a) {
+  auto c = a.pattern().empty() ? std::nullopt : find_conversation(tx, a.conversation_id());
+  if (!c)
+    return std::nullopt;
+  pattern_list one;
+  *one.Add() = a.pattern();
+  if (add_patterns(*c, one) == 0)
+    return std::nullopt;
+  if (auto full = check_patterns(*c))
+    return full;
+  put_changed(tx, *c);
+  auto payload = described(*c);
+  payload["approval_id"] = a.id();
+  tx.event("conversation.set", c->id(), payload);
+  return std::nullopt;
+}
+
+bool settle_permissions(transaction& tx, conversation& c) {
+  if (c.permissions() != conversation::AUTO || !end_bypass(c, tx.in().now_ms))
+    return false;
+  put_changed(tx, c);
+  tx.event("conversation.set", c.id(), described(c), "system");
+  return true;
+}
+
+} // namespace swarm::domain

@@ -1,0 +1,149 @@
+// A task that a conversation does, from the dispatch to its end, with a recording in the agent's place.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "actors/base/limits.hpp"
+#include "tests/support/node_client.hpp"
+
+using namespace swarm;
+using namespace swarm::testing;
+
+namespace {
+
+/// Plays the program's part of a recording, as often as it is prompted; its own words take the place of those that were recorded.
+constexpr const char* player = R"(#!/bin/bash
+was_init=init-1
+was_prompt=87916540-ed07-41dd-b0f0-984e9a4fb95a
+echo $$ > "$AGENT_PID"
+while IFS= read -r recorded <&3; do
+  if [[ $recorded == *'"to":'* ]]; then
+    IFS= read -r heard || exit 0
+    printf '%s\n' "$heard" >> "$HEARD"
+    if [[ $recorded == *'"subtype":"initialize"'* && $heard =~ \"request_id\":\"([^\"]*)\" ]]; then init=${BASH_REMATCH[1]}; fi
+    if [[ $recorded == *'"to":{"type":"user"'* && $heard =~ \"uuid\":\"([^\"]*)\" ]]; then prompt=${BASH_REMATCH[1]}; fi
+  elif [[ $recorded =~ ^\{\"at\":[0-9]+,\"from\":(.*)\}$ ]]; then
+    said=${BASH_REMATCH[1]}
+    said=${said//$was_init/$init}
+    printf '%s\n' "${said//$was_prompt/$prompt}"
+  fi
+done 3< "$RECORDING"
+while IFS= read -r heard; do printf '%s\n' "$heard" >> "$HEARD"; done
+)";
+
+struct work {
+  test_node node;
+  std::unique_ptr<node_client> client;
+  std::string agent, heard, agent_pid, task_id;
+
+  work() {
+    agent = node.work() + "/agent";
+    heard = node.work() + "/heard";
+    agent_pid = node.work() + "/agent.pid";
+    std::ofstream{agent} << "#!/bin/bash\nexport HEARD=" << heard << " AGENT_PID=" << agent_pid << " RECORDING=" << std::getenv("SWARM_SOURCE_DIR")
+                         << "/tests/agents/fixtures/claude/streams/tools.jsonl\n"
+                         << player;
+    fs::permissions(agent, fs::perms::owner_all);
+    node.start();
+    client = std::make_unique<node_client>(node);
+  }
+
+  v1::DispatchReply dispatch() {
+    auto c = client->command();
+    auto& d = *c.mutable_dispatch();
+    d.set_title("write a file");
+    d.set_message("the file in.txt is missing");
+    d.set_harness("claude");
+    d.set_directory(node.work());
+    d.set_structured(true);
+    d.add_argv(agent);
+    const auto r = client->execute(c);
+    REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
+    task_id = r.dispatch().task().id();
+    return r.dispatch();
+  }
+  v1::Conversation conversation(const std::string& id) {
+    auto q = client->query();
+    q.mutable_list_conversations()->set_id(id);
+    const auto a = client->ask(q);
+    REQUIRE(a.conversations().conversations_size() == 1);
+    return a.conversations().conversations(0);
+  }
+  v1::Task task() {
+    auto q = client->query();
+    q.mutable_get_task()->set_task_id(task_id);
+    return client->ask(q).task();
+  }
+  v1::Approval open_permission() {
+    v1::Approval found;
+    REQUIRE(eventually([&] {
+      auto q = client->query();
+      q.mutable_list_approvals()->set_open_only(true);
+      const auto a = client->ask(q);
+      if (a.approvals().approvals_size() != 1)
+        return false;
+      found = a.approvals().approvals(0);
+      return true;
+    }));
+    return found;
+  }
+  void allow(const v1::Approval& a) {
+    auto c = client->command();
+    c.mutable_decide_approval()->set_approval_id(a.id());
+    c.mutable_decide_approval()->set_option("allow");
+    c.mutable_decide_approval()->set_action_digest(a.action_digest());
+    const auto r = client->execute(c);
+    CHECK_MESSAGE(!r.has_refusal(), r.refusal().text());
+  }
+  bool was_told(const std::string& text) {
+    std::ifstream in{heard};
+    const std::string all{std::istreambuf_iterator<char>{in}, {}};
+    return all.find(text) != std::string::npos;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a dispatched task is a conversation's first prompt and is done with its last words") {
+  work w;
+  const auto d = w.dispatch();
+  const auto id = d.spawn().conversation_id();
+  REQUIRE_FALSE(id.empty());
+  CHECK(w.dispatch().spawn().conversation_id() == id);
+  const auto asked = w.open_permission();
+  CHECK(w.was_told("the file in.txt is missing"));
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  CHECK(asked.deadline_ms() - asked.created_at_ms() == limits::conversation_task_approval().count());
+  w.allow(asked);
+  REQUIRE(eventually([&] { return w.task().status() == v1::DONE; }));
+  CHECK_FALSE(w.task().result().empty());
+  CHECK(w.task().result() == w.conversation(id).last_text());
+}
+
+TEST_CASE("mail to the agent of a conversation reaches it as words and not as a line that is typed") {
+  work w;
+  const auto id = w.dispatch().spawn().conversation_id();
+  w.allow(w.open_permission());
+  REQUIRE(eventually([&] { return w.conversation(id).state() == v1::Conversation::IDLE; }));
+  auto c = w.client->command();
+  c.mutable_send_message()->set_recipient(w.conversation(id).session_id());
+  c.mutable_send_message()->set_content("the build is red again");
+  const auto r = w.client->execute(c);
+  REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
+  CHECK(eventually([&] { return w.was_told("the build is red again"); }));
+}
+
+TEST_CASE("an agent that is killed in its task's turn fails the task and is not started again") {
+  work w;
+  const auto id = w.dispatch().spawn().conversation_id();
+  w.open_permission();
+  pid_t pid = 0;
+  std::ifstream{w.agent_pid} >> pid;
+  REQUIRE(pid > 1);
+  ::kill(pid, SIGKILL);
+  REQUIRE(eventually([&] { return w.task().status() == v1::FAILED; }));
+  CHECK_FALSE(w.task().result().empty());
+  REQUIRE(eventually([&] { return w.conversation(id).state() == v1::Conversation::SUSPENDED; }));
+  CHECK(w.conversation(id).generation() == 1);
+}

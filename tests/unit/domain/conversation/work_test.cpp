@@ -1,0 +1,336 @@
+// Tasks that conversations do: from the dispatch to the end of the task.
+#include <doctest/doctest.h>
+
+#include "actors/base/limits.hpp"
+#include "tests/unit/domain/conversation/conversation_world.hpp"
+
+using namespace swarm;
+using namespace swarm::test;
+using refusal = v1::Refusal;
+
+namespace {
+
+struct work_world : conversation_world {
+  static v1::Command dispatching(const std::string& title = "mend it", v1::Command cmd = command()) {
+    auto& d = *cmd.mutable_dispatch();
+    d.set_title(title);
+    d.set_message("the test is red");
+    d.set_harness("claude");
+    d.set_directory("/repo");
+    d.set_structured(true);
+    return cmd;
+  }
+  /// The conversation of the task that is dispatched.
+  std::string dispatch(const std::string& title = "mend it") {
+    const auto r = reply(dispatching(title)).dispatch();
+    task_id = r.task().id();
+    return r.spawn().conversation_id();
+  }
+  v1::Task task(const std::string& id = {}) { return rows.row<v1::Task>(domain::key(id.empty() ? task_id : id)).value_or(v1::Task{}); }
+  /// Its agent has taken the instruction as a turn.
+  std::string working() {
+    auto id = dispatch();
+    begin(id, "1");
+    return id;
+  }
+  void begin(const std::string& id, const std::string& name) {
+    driver_runs(id);
+    agent(id);
+    take(id, name);
+  }
+  void take(const std::string& id, const std::string& name) {
+    const auto p = prompts(id).back().id();
+    send(id, p);
+    outcome(id, p, prompt_row::CONSUMED, name);
+    turn(id, name);
+  }
+  v1::Command ending(const std::string& id, const std::string& name, const std::string& text = "all green") {
+    auto cmd = turn_end(id, name);
+    cmd.mutable_report_conversation()->mutable_turn_ended()->set_last_text(text);
+    return cmd;
+  }
+  v1::Command failing(const std::string& id, const std::string& name) {
+    auto cmd = turn_end(id, name);
+    cmd.mutable_report_conversation()->mutable_turn_ended()->set_finished(false);
+    cmd.mutable_report_conversation()->mutable_turn_ended()->set_failure("no credit");
+    return cmd;
+  }
+
+  std::string task_id;
+};
+
+} // namespace
+
+TEST_CASE("a structured dispatch makes a conversation whose first prompt is the task") {
+  work_world w;
+  const auto r = w.reply(w.dispatching()).dispatch();
+  CHECK(r.status() == v1::DispatchReply::SPAWNING);
+  const auto id = r.spawn().conversation_id();
+  CHECK(w.row(id).task_id() == r.task().id());
+  CHECK(w.row(id).title() == "mend it");
+  CHECK(w.state(id) == conversation::STARTING);
+  CHECK(w.driver(id).pipes());
+  CHECK(w.driver(id).role() == "implementer");
+  CHECK(w.driver(id).task_id() == r.task().id());
+  const auto p = w.prompts(id).front();
+  CHECK(p.text().find(r.task().id()) != std::string::npos);
+  CHECK(p.text().find("the test is red") != std::string::npos);
+  CHECK(r.task().status() == v1::OPEN);
+}
+
+TEST_CASE("the same dispatch is the same task and never a second conversation") {
+  work_world w;
+  const auto id = w.dispatch();
+  const auto again = w.reply(w.dispatching()).dispatch();
+  CHECK(again.status() == v1::DispatchReply::SPAWN_IN_FLIGHT);
+  CHECK(again.task().id() == w.task_id);
+  CHECK(again.spawn().conversation_id() == id);
+  w.begin(id, "1");
+  w.reply(w.dispatching());
+  CHECK(w.rows.total<conversation>({}) == 1);
+  w.reply(w.ending(id, "1"));
+  CHECK(w.reply(w.dispatching()).dispatch().status() == v1::DispatchReply::ALREADY_TERMINAL);
+  CHECK(w.rows.total<conversation>({}) == 1);
+}
+
+TEST_CASE("a structured worker is an agent on pipes alone, on its own node, with permissions that its caller may give") {
+  work_world w;
+  const auto refused = [&](auto change) {
+    auto cmd = w.dispatching();
+    change(*cmd.mutable_dispatch());
+    return w.reply(cmd).refusal().code();
+  };
+  CHECK(refused([](auto& d) { d.set_harness("shell"); }) == refusal::INVALID);
+  CHECK(refused([](auto& d) { d.clear_harness(); }) == refusal::INVALID);
+  CHECK(refused([](auto& d) { d.set_worktree(true); }) == refusal::INVALID);
+  CHECK(refused([](auto& d) { d.set_pipes(true); }) == refusal::INVALID);
+  CHECK(refused([](auto& d) {
+          d.set_on("b");
+          d.set_node_id("node-2");
+        }) == refusal::INVALID);
+  CHECK(refused([](auto& d) { d.set_permissions(static_cast<conversation::Permissions>(9)); }) == refusal::INVALID);
+  auto elsewhere = w.dispatching("x");
+  elsewhere.mutable_principal()->set_node("node-2");
+  CHECK(w.reply(elsewhere).refusal().code() == refusal::FORBIDDEN);
+  auto coordinator = w.session("mode:gateway");
+  auto loose = w.dispatching("x", w.by(v1::Principal::SESSION, coordinator));
+  loose.mutable_dispatch()->set_permissions(conversation::AUTO);
+  CHECK(w.reply(loose).refusal().code() == refusal::FORBIDDEN);
+  auto mine = w.dispatching("y");
+  mine.mutable_dispatch()->set_permissions(conversation::AUTO);
+  const auto id = w.reply(mine).dispatch().spawn().conversation_id();
+  CHECK(w.row(id).permissions() == conversation::AUTO);
+  CHECK(w.row(id).permissions_end_ms() > w.in.now_ms);
+}
+
+TEST_CASE("its driver's session takes the task, and the task is under way once the agent has the prompt") {
+  work_world w;
+  const auto id = w.dispatch();
+  w.driver_runs(id);
+  CHECK(w.task().status() == v1::CLAIMED);
+  CHECK(w.task().assignee() == w.row(id).session_id());
+  CHECK(w.rows.rows<v1::Message>({.recipient = w.row(id).session_id()}).empty());
+  w.agent(id);
+  w.take(id, "1");
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+}
+
+TEST_CASE("the turn that leaves nothing to do ends the task with the agent's last words") {
+  work_world w;
+  const auto id = w.working();
+  auto waiting = w.say(id, "and the other");
+  w.reply(w.ending(id, "1", "one is green"));
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.send(id, waiting);
+  w.outcome(id, waiting, prompt_row::CONSUMED, "2");
+  w.turn(id, "2");
+  const auto batch = w.run(w.ending(id, "2"));
+  CHECK(w.task().status() == v1::DONE);
+  CHECK(w.task().result() == "all green");
+  CHECK(has_event(batch, "task.updated"));
+  CHECK(w.state(id) == conversation::IDLE);
+}
+
+TEST_CASE("an agent that completes its task itself has said how it ends") {
+  work_world w;
+  const auto id = w.working();
+  auto cmd = w.command(w.row(id).session_id());
+  cmd.mutable_complete_task()->set_task_id(w.task_id);
+  cmd.mutable_complete_task()->set_summary("by itself");
+  REQUIRE_FALSE(w.reply(cmd).has_refusal());
+  w.reply(w.ending(id, "1"));
+  CHECK(w.task().status() == v1::DONE);
+  CHECK(w.task().result().find("by itself") != std::string::npos);
+}
+
+TEST_CASE("a turn that fails, an agent that ends and a driver that ends in its turn fail the task") {
+  const auto failed = [](auto end) {
+    work_world w;
+    const auto id = w.working();
+    end(w, id);
+    CHECK(w.task().status() == v1::FAILED);
+    return w.task().result();
+  };
+  CHECK(failed([](auto& w, auto& id) { w.reply(w.failing(id, "1")); }) == "no credit");
+  CHECK(failed([](auto& w, auto& id) {
+          auto cmd = w.about(id);
+          cmd.mutable_report_conversation()->set_agent_exited(true);
+          cmd.mutable_report_conversation()->set_reason("exit 1");
+          w.reply(cmd);
+        }).find("exit 1") != std::string::npos);
+  failed([](auto& w, auto& id) { w.driver_gone(id); });
+  failed([](auto& w, auto& id) { w.ended(id, "killed"); });
+  failed([](auto& w, auto& id) { w.stop(id); });
+}
+
+TEST_CASE("an agent that cannot be started or takes no prompt fails the task, and the instruction is taken back") {
+  work_world w;
+  auto id = w.dispatch();
+  w.ended(id, "spawn_failed: no such program", true);
+  CHECK(w.task().status() == v1::FAILED);
+  CHECK(w.prompts(id).front().state() == prompt_row::UNDELIVERABLE);
+  id = w.dispatch("another");
+  for (std::uint32_t n = 0; n < limits::conversation_starts_max; ++n) {
+    CHECK_FALSE(domain::is_terminal(w.task().status()));
+    w.driver_runs(id);
+    w.ended(id, "killed");
+  }
+  CHECK(w.task().status() == v1::FAILED);
+}
+
+TEST_CASE("a prompt that is lost on its way with the task fails it, as the agent may have acted on it") {
+  work_world w;
+  const auto id = w.dispatch();
+  w.driver_runs(id);
+  w.agent(id);
+  w.send(id, w.prompts(id).front().id());
+  w.ended(id, "killed");
+  CHECK(w.prompts(id).front().state() == prompt_row::UNKNOWN);
+  CHECK(w.task().status() == v1::FAILED);
+}
+
+TEST_CASE("an interrupted turn leaves the task in progress, for a person who goes on with it") {
+  work_world w;
+  const auto id = w.working();
+  w.interrupt(id);
+  auto cmd = w.turn_end(id, "1");
+  cmd.mutable_report_conversation()->mutable_turn_ended()->set_finished(false);
+  cmd.mutable_report_conversation()->mutable_turn_ended()->set_interrupted(true);
+  w.reply(cmd);
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  auto p = w.say(id, "go on");
+  w.send(id, p);
+  w.outcome(id, p, prompt_row::CONSUMED, "2");
+  w.turn(id, "2");
+  w.reply(w.ending(id, "2"));
+  CHECK(w.task().status() == v1::DONE);
+}
+
+TEST_CASE("a task is not done twice unless that was asked for") {
+  work_world w;
+  auto cmd = w.dispatching();
+  cmd.mutable_dispatch()->set_retries(1);
+  const auto r = w.reply(cmd).dispatch();
+  w.task_id = r.task().id();
+  const auto id = r.spawn().conversation_id();
+  w.begin(id, "1");
+  w.ended(id, "killed");
+  CHECK_FALSE(domain::is_terminal(w.task().status()));
+  CHECK(w.row(id).generation() == 2);
+  w.begin(id, "2");
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.reply(w.failing(id, "2"));
+  CHECK(w.task().status() == v1::FAILED);
+}
+
+TEST_CASE("a host that is lost does not start a second attempt beside its conversation") {
+  work_world w;
+  auto cmd = w.dispatching();
+  cmd.mutable_dispatch()->set_retries(1);
+  const auto id = w.reply(cmd).dispatch().spawn().conversation_id();
+  w.begin(id, "1");
+  w.ended(id, "host_lost");
+  CHECK(w.state(id) == conversation::LOST);
+  CHECK(w.driver(id).attempt() == 1);
+}
+
+TEST_CASE("a task that waits has its conversation wait, and opens it") {
+  work_world w;
+  auto cmd = w.dispatching();
+  cmd.mutable_dispatch()->set_approval_required(true);
+  const auto r = w.reply(cmd).dispatch();
+  w.task_id = r.task().id();
+  const auto id = r.spawn().conversation_id();
+  CHECK(w.state(id) == conversation::SUSPENDED);
+  CHECK(w.row(id).generation() == 0);
+  auto approving = w.command();
+  approving.mutable_approve_task()->set_task_id(w.task_id);
+  w.reply(approving);
+  CHECK(w.state(id) == conversation::STARTING);
+  CHECK(w.row(id).generation() == 1);
+  w.begin(id, "1");
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+}
+
+TEST_CASE("a task that is cancelled before its agent begins ends the conversation, and later interrupts it") {
+  work_world w;
+  const auto cancel = [&] {
+    auto cmd = w.command();
+    cmd.mutable_update_task()->set_task_id(w.task_id);
+    cmd.mutable_update_task()->set_status(v1::CANCELLED);
+    return w.run(cmd);
+  };
+  auto id = w.dispatch();
+  cancel();
+  CHECK(w.state(id) == conversation::ENDED);
+  CHECK(w.prompts(id).front().state() == prompt_row::UNDELIVERABLE);
+  id = w.dispatch("another");
+  w.begin(id, "1");
+  CHECK(has_event(cancel(), "conversation.interrupted"));
+  CHECK(w.row(id).interrupts() == 1);
+  CHECK_FALSE(w.row(id).held());
+}
+
+TEST_CASE("a structured worker that has done its task takes the next of its role as a prompt") {
+  work_world w;
+  const auto id = w.working();
+  CHECK(w.reply(w.dispatching("while it works")).dispatch().status() == v1::DispatchReply::SPAWNING);
+  w.reply(w.ending(id, "1"));
+  const auto r = w.reply(w.dispatching("next")).dispatch();
+  CHECK(r.status() == v1::DispatchReply::DISPATCHED);
+  CHECK(r.recipient() == w.row(id).session_id());
+  CHECK(r.prompt().handle() == id);
+  w.task_id = r.task().id();
+  CHECK(w.row(id).task_id() == w.task_id);
+  CHECK(w.task().status() == v1::CLAIMED);
+  CHECK(w.reply(w.dispatching("next")).dispatch().status() == v1::DispatchReply::DISPATCHED);
+  CHECK(w.prompts(id).size() == 2);
+  w.take(id, "2");
+  w.reply(w.ending(id, "2", "too"));
+  CHECK(w.task().result() == "too");
+  auto other_role = w.dispatching("of another role");
+  other_role.mutable_dispatch()->set_role("reviewer");
+  CHECK(w.reply(other_role).dispatch().status() == v1::DispatchReply::SPAWNING);
+}
+
+TEST_CASE("what an agent asks for a task waits 30 minutes, and for a person as long as it takes") {
+  work_world w;
+  const auto id = w.working();
+  CHECK(w.ask(id).deadline_ms() == w.in.now_ms + limits::conversation_task_approval().count());
+  w.reply(w.ending(id, "1"));
+  CHECK(w.ask(id, "later").deadline_ms() == 0);
+  CHECK(w.ask(w.running()).deadline_ms() == 0);
+}
+
+TEST_CASE("a conversation goes on after its task, in its next generation too") {
+  work_world w;
+  const auto id = w.working();
+  w.reply(w.ending(id, "1"));
+  w.ended(id);
+  w.say(id, "one more thing");
+  CHECK(w.row(id).generation() == 2);
+  w.driver_runs(id);
+  w.agent(id);
+  CHECK(w.state(id) == conversation::IDLE);
+  CHECK(w.task().status() == v1::DONE);
+}
