@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <caf/actor_addr.hpp>
+
 #include "actors/base/limits.hpp"
 #include "actors/fabric/node_environment.hpp"
 #include "actors/runtime/defaults.hpp"
@@ -15,7 +17,8 @@ namespace swarm {
 struct entity_place {
   node_links links;
   std::string scope;
-  std::string id; // task id, lock path, session id, spawn id
+  std::string id;         // task id, lock path, session id, spawn id
+  caf::actor_addr around; // the scope's actor, which makes it
 };
 
 /// Sends `exec` to the writer and hands the reply, or the error, to `on_reply`/`on_error` inside the actor.

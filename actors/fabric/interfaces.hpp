@@ -7,6 +7,8 @@
 //     pty-log     pty_log_actor       segment files of terminals
 //     conversation-logs  conversation_logs_actor  logs of conversations
 //     conversation-blobs conversation_blobs_actor their blobs, and what of their files goes with time
+//     resting-drivers    resting_drivers_actor    drivers of conversations without an agent
+//     lock-judge         lock_judge_actor         whether an agent may write what others hold
 //     processes   processes_actor     the keeper's children; parent of the pty actors
 //     federation  federation_actor    the other nodes of the cluster; parent of the links
 //       <node>    link_actor          one per other node: the link to it
@@ -99,6 +101,10 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
 using conversation_actor = entity_actor::extend_with<caf::typed_actor<
   // What is new; parked until there is something. Errors: errc::not_found, errc::overloaded.
   caf::replies_to<conversation_poll_ptr>::with<conversation_news_ptr>,
+  // The locks of its scope have changed.
+  caf::reacts_to<reload_atom>,
+  // Too many drivers rest: this one ends.
+  caf::reacts_to<gone_atom>,
   // A timer of its own.
   caf::reacts_to<tick_atom, std::uint64_t>>>;
 
@@ -112,6 +118,8 @@ using conversation_logs_actor = caf::typed_actor<
   caf::replies_to<log_reading_ptr>::with<log_pages_ptr>,
   // Drops what is too old.
   caf::reacts_to<log_ageing_ptr>,
+  // Keeps the nonce, durable. Errors: errc::low_disk, errc::store_failed.
+  caf::replies_to<log_hello_ptr>::with<bool>,
   // The conversation is deleted: closes its log and refuses it from now on.
   caf::reacts_to<forget_atom, std::string>,
   // Its own row of the graph.
@@ -135,6 +143,18 @@ using conversation_blobs_actor = caf::typed_actor<
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
+/// Bounds the drivers without an agent.
+using resting_drivers_actor = caf::typed_actor<
+  // The sender's driver has no agent from now on, or has one again, or has ended.
+  caf::reacts_to<attach_atom, bool>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
+
+/// Looks at files for the conversations (blocking I/O, hence detached).
+using lock_judge_actor = caf::typed_actor<caf::replies_to<lock_case_ptr>::with<lock_verdict_ptr>,
+                                          // Its own row of the graph.
+                                          caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
+
 /// Routes the commands of one scope, wakes and rests its entities, owns its deadlines.
 using scope_actor = caf::typed_actor<
   // Any command of the scope.
@@ -157,6 +177,8 @@ using scope_actor = caf::typed_actor<
   caf::reacts_to<attach_atom, std::string, std::uint64_t, bool>,
   // What lives here is read again: the link to the scope's home was reset.
   caf::reacts_to<reload_atom>,
+  // The conversation of this driver, spawn and attempt, has heard it out.
+  caf::reacts_to<gone_atom, std::string, std::uint32_t>,
   // This host has gone: what it held of the scope ends. Answers when it has.
   caf::replies_to<gone_atom, std::string>::with<bool>,
   // A timer of the scope or of one of its directories.

@@ -4,7 +4,9 @@
 
 #include "actors/fabric/cluster/federation.hpp"
 #include "actors/fabric/conversations/blobs.hpp"
+#include "actors/fabric/conversations/lock_judge.hpp"
 #include "actors/fabric/conversations/logs.hpp"
+#include "actors/fabric/conversations/resting_drivers.hpp"
 #include "actors/fabric/front.hpp"
 #include "actors/fabric/short_calls.hpp"
 #include "actors/fabric/terminals/processes.hpp"
@@ -96,6 +98,16 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     blobs_links links{w->links.readers.front(), w->links.conversation_logs, w->options.ledger.free_disk_bytes};
     auto a = spawn_blocking(self, w->options.detached, conversation_blobs, w->options.environment, std::move(links));
     w->links.conversation_blobs = a;
+    return a;
+  }));
+  out.push_back(part("lock-judge", "lock_judge", [w](caf::local_actor* self) {
+    auto a = spawn_blocking(self, w->options.detached, lock_judge);
+    w->links.lock_judge = a;
+    return a;
+  }));
+  out.push_back(part("resting-drivers", "resting_drivers", [w](caf::local_actor* self) {
+    auto a = self->home_system().spawn(resting_drivers);
+    w->links.resting_drivers = a;
     return a;
   }));
   auto processes_part = part("processes", "processes", [w](caf::local_actor* self) {

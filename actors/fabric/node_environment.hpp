@@ -178,6 +178,8 @@ struct node_links {
   pty_log_actor pty_log;
   conversation_logs_actor conversation_logs;
   conversation_blobs_actor conversation_blobs;
+  lock_judge_actor lock_judge;
+  resting_drivers_actor resting_drivers;
   processes_actor processes;
   federation_actor federation;
 };

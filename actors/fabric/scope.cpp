@@ -34,7 +34,7 @@ namespace {
 
 using self_ptr = scope_actor::stateful_pointer<scope_state>;
 
-entity_place place_of(self_ptr self, const std::string& id) { return {self->state.links, self->state.id, id}; }
+entity_place place_of(self_ptr self, const std::string& id) { return {self->state.links, self->state.id, id, self->address()}; }
 
 // -- deadlines ----------------------------------------------------------------------------
 
@@ -358,6 +358,25 @@ std::string conversation_of(const v1::RowPatch& p) {
   return p.has_erased() && p.erased().table() == v1::Erased::CONVERSATIONS ? p.erased().key() : std::string{};
 }
 
+bool is_of_lock(const v1::RowPatch& p) { return p.has_lock() || (p.has_erased() && p.erased().table() == v1::Erased::LOCKS); }
+
+/// Their drivers know what others hold. Many changes that follow each other are told together.
+void tell_of_locks(self_ptr self) {
+  auto& st = self->state;
+  if (st.locks_timer != 0 || st.conversations.size() == 0)
+    return;
+  st.locks_timer = ++st.next_generation | (std::uint64_t{1} << 61);
+  self->delayed_send(self, limits::scope_sweep_pause(), tick_atom_v, st.locks_timer);
+}
+
+void locks_changed(self_ptr self) {
+  auto& st = self->state;
+  st.locks_timer = 0;
+  for (const auto& e : st.conversations.entries(st.conversations.size()))
+    if (auto who = st.conversations.peek(e.key))
+      caf::anon_send(who, reload_atom_v);
+}
+
 /// To each that it concerns, once. A row that needs its actor gets it.
 void tell_conversations(self_ptr self, const batch_ptr& b) {
   auto& st = self->state;
@@ -375,6 +394,8 @@ void tell_conversations(self_ptr self, const batch_ptr& b) {
     if (spawn != st.spawns.end() && spawn->second.who)
       caf::anon_send(spawn->second.who, b);
   }
+  if (std::any_of(b->patches().begin(), b->patches().end(), is_of_lock))
+    tell_of_locks(self);
   for (const auto& id : concerned)
     if (auto who = st.conversations.peek(id))
       caf::anon_send(who, b);
@@ -484,10 +505,17 @@ caf::result<reply_ptr> forward(self_ptr self, const call_ptr& c) {
   return promise;
 }
 
+/// Whoever may start a program may say in which environment. Words for an agent that has to be started for them are no such right: the environment of
+/// another's agent holds its session's token, and leads to the code that runs as it.
+bool may_bring_environment(const v1::Command& c) {
+  return c.has_dispatch() || c.has_request_spawn() || c.has_start_conversation() ||
+         ((c.has_send_prompt() || c.has_resume_conversation()) && c.principal().kind() == v1::Principal::OPERATOR);
+}
+
 caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
   auto& st = self->state;
   const auto& cmd = c->what->command;
-  if (cmd.has_dispatch() || cmd.has_request_spawn() || cmd.has_start_conversation() || cmd.has_send_prompt() || cmd.has_resume_conversation())
+  if (may_bring_environment(cmd))
     remember_environment(self, *c);
   if (self->state.is_away())
     return forward(self, c);
@@ -687,11 +715,18 @@ scope_actor::behavior_type scope(self_ptr self, node_links links, std::string id
         caf::anon_send(who, attach_atom_v, stream, on);
     },
     [self](reload_atom) { reload_later(self); },
+    [self](gone_atom, const std::string& spawn, std::uint32_t attempt) {
+      auto& s = self->state;
+      if (auto i = s.spawns.find(concat({spawn, "#", attempt})); i != s.spawns.end() && i->second.who)
+        caf::anon_send(i->second.who, tick_atom_v);
+    },
     [self](gone_atom, const std::string& node_id) { return lost_host::end_what_lived_on(self, node_id); },
     [self](tick_atom, std::uint64_t stamp) {
       auto& s = self->state;
       if (stamp == s.sweep_timer)
         return sweep(self);
+      if (stamp == s.locks_timer)
+        return locks_changed(self);
       if (stamp == s.reload_timer) {
         s.reload_timer = 0;
         if (!s.booted)

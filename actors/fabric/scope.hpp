@@ -59,6 +59,7 @@ struct scope_state {
   bool sweep_missed = false;
   std::int64_t last_sweep_ms = 0;
   std::uint64_t reload_timer = 0; // generation; 0 = none armed
+  std::uint64_t locks_timer = 0;  // likewise
   std::uint64_t next_generation = 1;
 
   std::vector<runtime::parked<bool>> waiting_for_boot;

@@ -22,6 +22,11 @@ public:
   std::map<std::string, int> prompts, answers;
   std::vector<std::string> told; // ids of whole items, in their order
   bool stopped = false;
+  bool stalls = false;                   // its agent takes prompts and begins with none
+  std::string last_word;                 // said when it is stopped
+  std::vector<internal::ToDriver> heard; // but hello and stored
+
+  void say_text(const std::string& id) { item(id, true); }
 
   void hear(const std::string& frame) {
     agents::driver_frame_reader r;
@@ -38,8 +43,13 @@ public:
       prompt(m.prompt());
     else if (m.has_answer())
       answer(m.answer());
-    else if (m.has_stop())
+    else if (m.has_stop()) {
+      if (!last_word.empty())
+        item(last_word, true);
       stopped = true;
+    }
+    if (!m.has_hello() && !m.has_stored())
+      heard.push_back(m);
   }
 
 private:
@@ -90,6 +100,10 @@ private:
     if (known_.contains(p.id()))
       return state(p.id(), known_[p.id()]);
     ++prompts[p.id()];
+    if (stalls) {
+      known_[p.id()] = internal::PromptState::SUBMITTED;
+      return state(p.id(), internal::PromptState::SUBMITTED);
+    }
     ++turns_;
     state(p.id(), internal::PromptState::SUBMITTED);
     internal::FromDriver f;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -29,6 +31,20 @@ struct conversation_state {
     caf::actor_addr who;
   };
 
+  /// For the driver's input. What stands behind it waits.
+  struct frame {
+    std::string bytes;
+    std::uint32_t interrupt = 0; // see dialogue::to_driver
+  };
+  struct sent_file {
+    dialogue::file_to_driver what;
+    std::uint64_t sent = 0;
+  };
+  struct typed {
+    std::string request;
+    std::variant<frame, sent_file> what;
+  };
+
   entity_place place;
   bool loaded = false;
   std::vector<batch_ptr> missed; // while it loads
@@ -36,22 +52,29 @@ struct conversation_state {
   std::optional<v1::Spawn> spawn; // of its driver, while it lives
   std::map<std::string, v1::Prompt> prompts;
   std::map<std::string, v1::Approval> approvals;
-  std::unique_ptr<dialogue> talk; // of this generation
-  log_cursor end;                 // of the log
+  std::unique_ptr<dialogue> talk;  // of this generation
+  std::uint64_t heard_out = 0;     // the last one that is over
+  std::uint64_t talk_number = 0;   // numbers them: what one has asked for is not answered to another
+  std::vector<std::string> nonces; // that its driver may have answered with, the newest first
+  log_cursor end;                  // of the log
   open_item open;
   std::uint64_t state_number = 0;
   std::list<following> followers;
 
   pty_actor pipes;
   bool connecting = false, reading = false;
-  std::uint64_t connection = 0; // numbers them
-  std::uint64_t read_to = 0;
-  std::deque<std::pair<std::string, std::string>> input; // request and frame
+  std::uint64_t connection = 0;              // numbers them
+  std::uint64_t read_to = 0, greeted_at = 0; // of the driver's output
+  std::optional<std::string> last_words;     // of one that has died, so far
+  std::deque<typed> input;
   bool typing = false;
   std::string activation;
   std::uint64_t inputs = 0;
 
-  std::uint64_t idle_stamp = 0; // 0 = it is not idle
+  std::uint64_t idle_stamp = 0;    // 0 = its agent is not idle
+  std::uint64_t stop_stamp = 0;    // 0 = its driver was not told to end
+  std::uint64_t resting_stamp = 0; // 0 = its driver has an agent, or has ended
+  bool asking_locks = false, locks_changed = false;
   std::map<std::uint64_t, std::function<void()>> timers;
   std::uint64_t next_timer = 1;
 };

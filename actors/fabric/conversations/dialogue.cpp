@@ -11,14 +11,29 @@ namespace swarm {
 namespace {
 
 constexpr std::uint32_t protocol = 1;
-constexpr std::uint32_t stop_grace_ms = 5'000;
 /// The driver keeps what is not stored; it has to hear of it long before it stops reading its agent.
 constexpr std::size_t unsynced_bytes_max = limits::driver_unstored_bytes_max / 4;
 constexpr std::size_t kept_at_once_bytes = 256 * limits::kib;
 
-bool is_open(const v1::Prompt& p) { return p.state() == v1::Prompt::QUEUED || p.state() == v1::Prompt::SENDING; }
+bool is_waited_for(const v1::Prompt& p) {
+  return p.state() == v1::Prompt::QUEUED || p.state() == v1::Prompt::SENDING || p.state() == v1::Prompt::SUBMITTED;
+}
 
-bool is_under_way(const v1::Prompt& p) { return p.state() == v1::Prompt::SENDING || p.state() == v1::Prompt::SUBMITTED; }
+/// Whether a question that was refused may have another answer now.
+bool is_other(const v1::Conversation& a, const v1::Conversation& b) {
+  return a.state() != b.state() || a.held() != b.held() || a.open_turn() != b.open_turn() || a.generation() != b.generation();
+}
+
+void take_part(log_tail& tail, v1::ConversationItem item) {
+  if (item.last()) {
+    tail.part.reset();
+    return;
+  }
+  const bool goes_on = tail.part && tail.part->kind() == item.kind() && tail.part->id() == item.id();
+  tail.part_bytes = (goes_on ? tail.part_bytes : 0) + item.body().size();
+  item.clear_body();
+  tail.part = std::move(item);
+}
 
 } // namespace
 
@@ -36,21 +51,35 @@ void take_frame(log_tail& tail, std::uint32_t generation, const conversation_fra
   } else {
     tail.own.insert(dialogue::key_of(item));
   }
-  if (item.kind() == v1::CONVERSATION_TURN)
+  if (item.kind() == v1::CONVERSATION_TURN) {
     tail.open_turn = item.state() == "started" ? item.id() : std::string{};
-  tail.part.reset();
-  if (!item.last()) {
-    item.clear_body();
-    tail.part = std::move(item);
+    tail.open_turn_seq = frame.driver_seq;
+    tail.denied.clear();
   }
+  if (item.kind() == v1::CONVERSATION_NOTICE && !item.of().empty())
+    tail.denied[item.of()] = item.attachments_size() == 0 ? std::string{} : item.attachments(0).digest();
+  if (item.kind() == v1::CONVERSATION_USER && item.last())
+    tail.said.insert(item.id());
+  tail.last_request = item.approval_id();
+  if (item.state() == "asked") {
+    auto& asked = tail.asked[item.approval_id()] = item;
+    asked.clear_body();
+    asked.clear_attachments();
+  } else if (!item.approval_id().empty()) {
+    tail.asked.erase(item.approval_id());
+  }
+  take_part(tail, std::move(item));
 }
 
 dialogue::dialogue(v1::Conversation row, log_tail tail) : row_(std::move(row)), generation_(row_.generation()), tail_(std::move(tail)) {
   // The last frame may have been kept and its command not; the driver tells it once more.
   received_ = handled_ = stored_ = tail_.seq == 0 ? 0 : tail_.seq - 1;
-  open_turn_ = tail_.open_turn;
+  // What has followed the begin of the turn may be lost with a damaged log. The row knows of it when it knows the begin.
+  open_turn_ = row_.driver_seq() != 0 && row_.driver_seq() >= tail_.open_turn_seq ? row_.open_turn() : tail_.open_turn;
   part_ = tail_.part;
-  session_cost_ = row_.session_cost_usd();
+  said_ = tail_.said;
+  for (const auto& [request, digest] : tail_.denied)
+    deny(request, digest, "The node has denied it.");
 }
 
 // -- rows ------------------------------------------------------------------------------------
@@ -59,8 +88,9 @@ void dialogue::row_is(const v1::Conversation& row, std::uint64_t revision) {
   if (revision < row_revision_ && revision != 0)
     return;
   row_revision_ = revision;
+  if (is_other(row_, row))
+    refused_.clear();
   row_ = row;
-  refused_.clear();
   if (row_.generation() != generation_)
     over_ = true;
   run();
@@ -71,7 +101,7 @@ void dialogue::prompt_is(const v1::Prompt& p, std::uint64_t revision) {
   if (revision != 0 && revision < known.revision)
     return;
   refused_.erase(p.id());
-  if (is_open(p) || is_under_way(p))
+  if (is_waited_for(p))
     known = {p, revision};
   else
     prompts_.erase(p.id());
@@ -80,16 +110,18 @@ void dialogue::prompt_is(const v1::Prompt& p, std::uint64_t revision) {
 
 void dialogue::approval_is(const v1::Approval& a, std::uint64_t revision) {
   take_approval(a, revision);
+  // Nothing older than a batch follows it.
+  if (!approvals_.contains(a.id())) {
+    answers_given_.erase(a.id());
+    judged_.erase(a.id());
+    judging_.erase(a.id());
+  }
   run();
 }
 
-void dialogue::take_approval(const v1::Approval& a, std::uint64_t revision) {
-  if (a.conversation_id() != row_.id() || a.generation() != generation_)
-    return;
-  auto& known = approvals_[a.id()];
-  if (revision != 0 && revision < known.revision)
-    return;
-  known = {a, revision};
+void dialogue::locks_are(internal::Locks locks) {
+  locks_ = std::move(locks);
+  run();
 }
 
 // -- the driver --------------------------------------------------------------------------------
@@ -97,9 +129,15 @@ void dialogue::take_approval(const v1::Approval& a, std::uint64_t revision) {
 void dialogue::connected(std::string nonce) {
   reader_ = {};
   ready_ = false;
+  was_greeted_ = true;
   given_.clear();
   answers_given_.clear();
-  interrupts_given_ = 0;
+  judged_.clear(); // what peers hold may be something else by now
+  interrupts_given_ = wishes_given_ = 0;
+  locks_given_.clear();
+  permissions_given_.clear();
+  for (auto& [id, d] : denials_)
+    d.given = false;
   stop_given_ = false;
   internal::ToDriver hello;
   auto& h = *hello.mutable_hello();
@@ -117,14 +155,14 @@ bool dialogue::in_order(const internal::FromDriver& f) {
     const auto& r = f.ready();
     const auto next = r.first_seq() != 0 ? r.first_seq() : r.last_seq() + 1;
     received_ = std::max(received_, next - 1); // what it does not keep was stored
-    ready_ = true;
+    ready_ = !is_dead_;
     return true;
   }
   if (f.seq() == 0)
     return true;
   if (f.seq() <= received_)
     return false;
-  if (f.seq() != received_ + 1) {
+  if (f.seq() != received_ + 1 && !is_dead_) {
     ready_ = false;
     effects_.emplace_back(hello_again{});
     return false;
@@ -143,7 +181,8 @@ void dialogue::heard(std::string_view output) {
     internal::FromDriver f;
     if (got == agents::driver_frame_reader::status::malformed || !f.ParseFromString(message)) {
       ready_ = false;
-      effects_.emplace_back(hello_again{});
+      if (!is_dead_)
+        effects_.emplace_back(hello_again{});
       break;
     }
     if (in_order(f) && !ending_)
@@ -152,7 +191,19 @@ void dialogue::heard(std::string_view output) {
   run();
 }
 
-void dialogue::driver_ended(std::string reason) {
+void dialogue::last_words(std::string_view output, const std::vector<std::string>& nonces) {
+  const auto known = std::find_if(nonces.begin(), nonces.end(), [&](const auto& n) { return !n.empty() && output.find(n) != output.npos; });
+  is_dead_ = true;
+  ready_ = false;
+  if (known == nonces.end())
+    return;
+  reader_ = {};
+  reader_.skip_to(*known);
+  heard(output);
+}
+
+void dialogue::driver_ended(std::string reason, std::int64_t now_ms) {
+  now_ms_ = std::max(now_ms_, now_ms);
   gone_ = true;
   ready_ = false;
   gone_reason_ = std::move(reason);
@@ -220,52 +271,92 @@ void dialogue::keep_frames() {
   effects_.emplace_back(std::move(out));
 }
 
+void dialogue::start_ask(ask_op& o) {
+  answered_ = std::move(o.answered);
+  waits_ = true;
+  asked_in_short_ = false;
+  if (o.command.has_report_conversation() && unsynced_ == 0 && log_.end != 0) {
+    o.command.mutable_report_conversation()->set_log_epoch(log_.epoch);
+    o.command.mutable_report_conversation()->set_log_end(log_.end);
+  }
+  asked_ = std::move(o.command);
+  effects_.emplace_back(ask{asked_});
+}
+
+/// What has happened has to be known, if not in which words: those may be longer than this node takes.
+bool dialogue::ask_in_short(const v1::Refusal& why) {
+  if (!asked_.has_report_conversation() || (why.code() != v1::Refusal::INVALID && why.code() != v1::Refusal::LIMIT) ||
+      std::exchange(asked_in_short_, true))
+    return false;
+  auto& r = *asked_.mutable_report_conversation();
+  r.clear_reason();
+  if (r.has_turn_ended()) {
+    r.mutable_turn_ended()->clear_failure();
+    r.mutable_turn_ended()->clear_last_text();
+  }
+  for (auto& p : *r.mutable_prompts())
+    p.clear_reason();
+  effects_.emplace_back(ask{asked_});
+  return true;
+}
+
 void dialogue::run() {
   while (!waits_ && !over_) {
     if (ops_.empty() && !inbox_.empty()) {
       take_frames();
-    } else if (ops_.empty()) {
+      continue;
+    }
+    if (ops_.empty()) {
       if (!gone_ || std::exchange(ending_, true))
         break;
       end_generation();
-    } else if (auto* ask_now = std::get_if<ask_op>(&ops_.front())) {
-      answered_ = std::move(ask_now->answered);
+      continue;
+    }
+    auto& next = ops_.front();
+    if (auto* ask_now = std::get_if<ask_op>(&next)) {
+      start_ask(*ask_now);
+    } else if (auto* blob = std::get_if<blob_op>(&next)) {
       waits_ = true;
-      auto& command = ask_now->command;
-      asked_ = command.body_case();
-      if (asked_ == v1::Command::kReportConversation && unsynced_ == 0 && log_.end != 0) {
-        command.mutable_report_conversation()->set_log_epoch(log_.epoch);
-        command.mutable_report_conversation()->set_log_end(log_.end);
-      }
-      effects_.emplace_back(ask{std::move(command)});
-      ops_.pop_front();
-    } else if (auto* dealt_with = std::get_if<done_op>(&ops_.front())) {
+      blob_kept_ = std::move(blob->kept);
+      effects_.emplace_back(keep_blob{std::move(blob->bytes)});
+    } else if (auto* dealt_with = std::get_if<done_op>(&next)) {
       handled_ = std::max(handled_, dealt_with->seq);
-      ops_.pop_front();
       if (unsynced_ == 0)
         say_stored();
-    } else if (auto* more = std::get_if<shown_op>(&ops_.front())) {
+    } else if (auto* more = std::get_if<shown_op>(&next)) {
       effects_.emplace_back(shown{std::move(more->more)});
-      ops_.pop_front();
-    } else {
+    } else if (!std::holds_alternative<sync_op>(next) || unsynced_ != 0) {
       keep_frames();
+      continue;
     }
+    ops_.pop_front();
   }
   wish();
 }
 
 void dialogue::answered(const v1::Reply& r) {
+  if (r.has_refusal() && ask_in_short(r.refusal()))
+    return;
   waits_ = false;
-  const auto of_generation = asked_ == v1::Command::kReportConversation || asked_ == v1::Command::kRequestApproval;
+  const auto of_generation = asked_.has_report_conversation() || asked_.has_request_approval();
   if (of_generation && (r.refusal().code() == v1::Refusal::STALE || r.refusal().code() == v1::Refusal::NOT_FOUND))
     over_ = true;
   if (!r.has_refusal() && r.has_conversation() && r.revision() >= row_revision_) {
+    if (is_other(row_, r.conversation().conversation()))
+      refused_.clear();
     row_ = r.conversation().conversation();
     row_revision_ = r.revision();
     over_ = over_ || row_.generation() != generation_;
   }
   if (auto f = std::exchange(answered_, nullptr))
     f(r);
+  run();
+}
+
+void dialogue::blob_kept(const std::string& why_not) {
+  waits_ = false;
+  if (auto f = std::exchange(blob_kept_, nullptr))
+    f(why_not);
   run();
 }
 
@@ -280,133 +371,6 @@ void dialogue::kept(const log_place& place) {
   run();
 }
 
-// -- what the driver is told ----------------------------------------------------------------------
-
-void dialogue::judged(const internal::HookAnswer& a) {
-  internal::ToDriver out;
-  *out.mutable_hook_answer() = a;
-  if (ready_)
-    say(out);
-}
-
-void dialogue::rest() {
-  rests_ = true;
-  run();
-}
-
-bool dialogue::is_idle() const {
-  return ready_ && !rests_ && (row_.state() == v1::Conversation::IDLE || row_.state() == v1::Conversation::SUSPENDED) && open_turn_.empty() &&
-         (prompts_.empty() || row_.held());
-}
-
-void dialogue::wish() {
-  if (!ready_ || over_ || gone_)
-    return;
-  if (rests_ || row_.state() == v1::Conversation::ENDED) {
-    internal::ToDriver stop;
-    stop.mutable_stop()->set_grace_ms(stop_grace_ms);
-    if (!std::exchange(stop_given_, true))
-      say(stop);
-    return;
-  }
-  wish_interrupt();
-  wish_answers();
-  wish_prompts();
-}
-
-void dialogue::wish_interrupt() {
-  const auto n = row_.interrupts();
-  if (n <= row_.interrupts_told() || n <= interrupts_given_)
-    return;
-  interrupts_given_ = n;
-  internal::ToDriver out;
-  out.mutable_interrupt()->set_id(uuid_of(sha256(concat({row_.id(), "/", generation_, "/interrupt/", n})).substr(0, 16)));
-  say(out);
-  v1::Command told;
-  report(told).set_interrupts_told(n);
-  ask_for(std::move(told));
-  run();
-}
-
-void dialogue::wish_answers() {
-  for (const auto& [id, known] : approvals_) {
-    const auto& a = known.row;
-    if (a.delivery() != v1::Approval::PENDING || !answers_given_.insert(id).second)
-      continue;
-    internal::ToDriver out;
-    auto& answer = *out.mutable_answer();
-    answer.set_request_id(a.native_id());
-    answer.set_generation(generation_);
-    answer.set_option(a.decision().empty() ? "deny" : a.decision());
-    answer.set_text(a.message());
-    answer.set_edited_input(a.edited_input());
-    for (const auto& part : a.answers())
-      (*answer.mutable_answers())[part.question()] = part.choice();
-    answer.set_digest(a.action_digest());
-    say(out);
-  }
-}
-
-void dialogue::send_prompt(const v1::Prompt& p) {
-  std::string_view rest = p.text();
-  bool begins = true;
-  do {
-    auto piece = utf8_prefix(rest, limits::driver_part_bytes_max);
-    if (piece.empty())
-      piece = rest.substr(0, limits::driver_part_bytes_max);
-    rest.remove_prefix(piece.size());
-    internal::ToDriver out;
-    auto& part = *out.mutable_prompt();
-    part.set_id(p.id());
-    part.set_generation(generation_);
-    part.set_text(std::string{piece});
-    part.set_begins(std::exchange(begins, false));
-    part.set_last(rest.empty());
-    say(out);
-  } while (!rest.empty());
-}
-
-void dialogue::wish_prompts() {
-  for (const auto& [id, known] : prompts_)
-    if (known.row.state() == v1::Prompt::SENDING && known.row.generation() == generation_ && given_.insert(id).second)
-      send_prompt(known.row);
-  send_next();
-}
-
-/// The oldest that waits, when nothing is under way.
-void dialogue::send_next() {
-  const auto state = row_.state();
-  if (!sending_.empty() || row_.held() || !open_turn_.empty() || !row_.open_turn().empty() || !inbox_.empty() ||
-      (state != v1::Conversation::STARTING && state != v1::Conversation::IDLE && state != v1::Conversation::SUSPENDED))
-    return;
-  const v1::Prompt* next = nullptr;
-  for (const auto& [id, known] : prompts_) {
-    if (is_under_way(known.row))
-      return;
-    if (known.row.state() == v1::Prompt::QUEUED && (!next || known.row.number() < next->number()))
-      next = &known.row;
-  }
-  if (!next || refused_.contains(next->id()))
-    return;
-  sending_ = next->id();
-  v1::Command command;
-  report(command).set_sending(sending_);
-  ask_for(std::move(command), [this](const v1::Reply& r) {
-    const auto id = std::exchange(sending_, {});
-    auto known = prompts_.find(id);
-    if (known == prompts_.end())
-      return;
-    if (r.has_refusal() || r.conversation().prompt().state() != v1::Prompt::SENDING) {
-      refused_.insert(id);
-      return;
-    }
-    known->second.revision = r.revision();
-    known->second.row.set_state(v1::Prompt::SENDING);
-    known->second.row.set_generation(generation_);
-  });
-  run();
-}
-
 // -- its end -----------------------------------------------------------------------------------------
 
 /// What is open ends, and what was to be told cannot be told any more.
@@ -418,13 +382,17 @@ void dialogue::end_generation() {
     write_own(std::move(end));
     part_.reset();
   }
-  for (const auto& [id, known] : approvals_)
-    if (known.row.decided_at_ms() == 0 || known.row.delivery() == v1::Approval::PENDING) {
-      v1::Approval a = known.row;
-      if (a.decided_at_ms() == 0)
-        a.set_withdrawn(gone_reason_);
-      write_request(a, now_ms_, 0, 0);
-    }
+  for (const auto& [id, known] : approvals_) {
+    v1::Approval a = known.row;
+    if (a.decided_at_ms() == 0)
+      a.set_withdrawn(gone_reason_.empty() ? "the driver ended" : gone_reason_);
+    tail_.asked.erase(id);
+    write_request(a, now_ms_, 0, 0);
+  }
+  for (auto& [id, item] : tail_.asked) {
+    item.set_state("withdrawn");
+    write_own(item);
+  }
   if (!open_turn_.empty()) {
     v1::ConversationItem turn;
     turn.set_kind(v1::CONVERSATION_TURN);
@@ -441,6 +409,19 @@ void dialogue::end_generation() {
   r.set_driver_ended(true);
   r.set_reason(gone_reason_);
   ask_for(std::move(command), [this](const v1::Reply&) { over_ = true; });
+}
+
+std::vector<conversation_frame> unfinished(v1::Conversation row, std::uint32_t generation, const log_tail& tail, const std::string& why,
+                                           std::int64_t now_ms) {
+  row.set_generation(generation);
+  row.clear_driver_seq();
+  dialogue before{std::move(row), tail};
+  before.driver_ended(why, now_ms);
+  std::vector<conversation_frame> out;
+  for (auto& e : before.take())
+    if (auto* frames = std::get_if<dialogue::keep>(&e))
+      std::move(frames->frames.begin(), frames->frames.end(), std::back_inserter(out));
+  return out;
 }
 
 } // namespace swarm

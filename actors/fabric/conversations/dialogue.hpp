@@ -40,6 +40,12 @@ public:
   // What is to be done, in this order.
   struct to_driver { // one frame
     std::string frame;
+    std::uint32_t interrupt = 0; // interrupt_taken() follows when its input has it; 0 = nothing follows
+  };
+  struct file_to_driver { // frames for all of an attachment; file_missing() follows if they cannot be made
+    internal::PromptPart head;
+    v1::Attachment file;
+    bool last = false; // of its prompt
   };
   struct ask { // a command; answered() follows
     v1::Command command;
@@ -48,14 +54,21 @@ public:
     std::vector<conversation_frame> frames;
     bool sync = false;
   };
+  struct keep_blob { // under the SHA-256 of its bytes; blob_kept() follows
+    std::string bytes;
+  };
   struct shown { // of an item that is not final yet
     internal::Delta more;
   };
   struct judge { // judged() follows
     internal::HookQuestion question;
   };
+  struct judge_answer { // may what was allowed be done still? answer_judged() follows
+    std::string approval_id;
+    internal::HookQuestion question;
+  };
   struct hello_again {}; // its output does not fit: connected() is to follow
-  using effect = std::variant<to_driver, ask, keep, shown, judge, hello_again>;
+  using effect = std::variant<to_driver, file_to_driver, ask, keep, keep_blob, shown, judge, judge_answer, hello_again>;
 
   dialogue(v1::Conversation row, log_tail tail);
 
@@ -64,25 +77,47 @@ public:
   void prompt_is(const v1::Prompt&, std::uint64_t revision);
   void prompt_gone(const std::string& id) { prompts_.erase(id); }
   void approval_is(const v1::Approval&, std::uint64_t revision);
+  /// What peers hold.
+  void locks_are(internal::Locks);
 
   // -- the driver -------------------------------------------------------------------------
   /// Its input can be written and its output is read from here on.
   void connected(std::string nonce);
+  /// Nothing reaches it, until connected().
+  void disconnected() { ready_ = false; }
+  bool is_ready() const noexcept { return ready_; }
+  bool was_greeted() const noexcept { return was_greeted_; }
   void heard(std::string_view output);
+  /// Its input has the frame.
+  void interrupt_taken(std::uint32_t interrupt);
+  /// It died before anybody could say hello again: what is kept of its output, and the nonces that it may have answered with, the newest first.
+  /// driver_ended() follows.
+  void last_words(std::string_view output, const std::vector<std::string>& nonces);
   /// There is no more output.
-  void driver_ended(std::string reason);
+  void driver_ended(std::string reason, std::int64_t now_ms = 0);
   /// More output is wanted: what was heard is dealt with.
   bool wants_output() const { return !waits_ && ops_.empty() && inbox_.empty(); }
 
   // -- answers ------------------------------------------------------------------------------
   void answered(const v1::Reply&);
   void kept(const log_place&);
+  /// `why_not` is empty when it stands on the disk.
+  void blob_kept(const std::string& why_not);
   void judged(const internal::HookAnswer&);
+  /// `why_not` is empty when nothing stands in its way.
+  void answer_judged(const std::string& approval_id, const std::string& why_not);
+  void file_missing(const std::string& prompt_id, const std::string& why);
 
-  /// It has had no turn for long: it ends.
+  /// It has had no turn for long: its agent ends.
   void rest();
-  /// It waits for a prompt.
+  /// So does the driver.
+  void end();
+  /// Its agent waits for a prompt.
   bool is_idle() const;
+  /// It has no agent, and waits for a prompt.
+  bool is_resting() const;
+  /// It was told to end, and has not.
+  bool is_stopping() const noexcept { return stop_given_ && !gone_; }
   /// The end of this generation is committed.
   bool is_over() const noexcept { return over_; }
   const v1::Conversation& row() const noexcept { return row_; }
@@ -99,6 +134,10 @@ private:
     std::uint64_t done = 0; // the driver's frame that is dealt with by it; 0 = more follows
   };
   struct sync_op {};
+  struct blob_op {
+    std::string bytes;
+    std::function<void(const std::string& why_not)> kept;
+  };
   struct ask_op {
     v1::Command command;
     then answered;
@@ -109,15 +148,23 @@ private:
   struct shown_op {
     internal::Delta more;
   };
-  using op = std::variant<frame_op, sync_op, ask_op, done_op, shown_op>;
+  using op = std::variant<frame_op, sync_op, blob_op, ask_op, done_op, shown_op>;
   template <class Row>
   struct known {
     Row row;
     std::uint64_t revision = 0;
   };
 
+  /// The node has denied it without a person.
+  struct denial {
+    std::string frame;
+    bool given = false; // since hello
+  };
+
   // dialogue.cpp
   void run();
+  void start_ask(ask_op&);
+  bool ask_in_short(const v1::Refusal&);
   void keep_frames();
   void take_frames();
   bool in_order(const internal::FromDriver&);
@@ -127,31 +174,46 @@ private:
     v1::Command, then = [](const v1::Reply&) {});
   /// About this frame of the driver; 0 = about none.
   v1::ReportConversation& report(v1::Command&, std::uint64_t seq = 0) const;
+  void end_generation();
+  // dialogue_wishes.cpp
   void wish();
+  void wish_rules();
+  void wish_options();
+  void wish_prompts();
   void wish_interrupt();
   void wish_answers();
-  void wish_prompts();
+  void give_answer(const v1::Approval&);
   void send_prompt(const v1::Prompt&);
   void send_next();
-  void end_generation();
+  const v1::Prompt* next_prompt() const;
+  bool waits_for_prompt() const;
+  std::string wish_id(std::uint32_t number) const;
   // dialogue_frames.cpp
   void handle(const internal::FromDriver&);
   void on_item(const internal::FromDriver&);
-  void on_request(const internal::FromDriver&);
-  void ask_person(const internal::FromDriver&, std::string body);
-  void deny(const internal::Request&, const std::string& body, const std::string& why);
-  void on_withdrawn(const internal::FromDriver&);
   void on_turn_started(const internal::FromDriver&);
   void on_turn_ended(const internal::FromDriver&);
   void on_prompt_state(const internal::FromDriver&);
-  void on_answer_state(const internal::FromDriver&);
+  void on_option_state(const internal::FromDriver&);
   void on_agent_exited(const internal::FromDriver&);
+  /// What a person has said, once.
+  void write_prompt(const std::string& id, const internal::FromDriver&);
   void note(std::int64_t at_ms, std::uint64_t seq, const std::string& kind, const std::string& text, std::uint64_t done);
   /// Unless the log has it.
   void write(v1::ConversationItem, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);
   void write_own(v1::ConversationItem);
-  void write_request(const v1::Approval&, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);
   void done(std::uint64_t seq);
+  // dialogue_requests.cpp
+  void on_request(const internal::FromDriver&);
+  void ask_person(const internal::FromDriver&, std::string body);
+  void before_the_rest(const std::function<void()>&);
+  void on_asked(const internal::FromDriver&, const std::string& body, const v1::Reply&);
+  void deny(const internal::FromDriver&, const std::string& digest, const std::string& kind, const std::string& why);
+  void deny(const std::string& request, const std::string& digest, const std::string& why);
+  void on_ruled(const internal::FromDriver&);
+  void on_withdrawn(const internal::FromDriver&);
+  void on_answer_state(const internal::FromDriver&);
+  void write_request(const v1::Approval&, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);
   void take_approval(const v1::Approval&, std::uint64_t revision);
   const v1::Approval* approval_of(const std::string& native_id) const;
 
@@ -160,10 +222,12 @@ private:
   const std::uint32_t generation_;
   log_tail tail_;
   std::map<std::string, known<v1::Prompt>> prompts_;
-  std::map<std::string, known<v1::Approval>> approvals_; // of this generation
+  std::map<std::string, known<v1::Approval>> approvals_; // of this generation: open, or with a decision that is on its way
+  std::optional<internal::Locks> locks_;
 
   agents::driver_frame_reader reader_;
-  bool ready_ = false; // it has answered hello
+  bool ready_ = false; // it has answered hello, and can be told something
+  bool was_greeted_ = false, is_dead_ = false;
   std::deque<internal::FromDriver> inbox_;
   std::uint64_t received_ = 0; // seq
   std::uint64_t handled_ = 0;
@@ -171,7 +235,9 @@ private:
   std::deque<op> ops_;
   bool waits_ = false; // for answered() or kept()
   then answered_;
-  v1::Command::BodyCase asked_ = v1::Command::BODY_NOT_SET;
+  std::function<void(const std::string& why_not)> blob_kept_;
+  v1::Command asked_; // what answered() answers
+  bool asked_in_short_ = false;
   std::uint64_t keeping_ = 0; // handled_ once it is kept
   bool syncing_ = false;
   std::size_t unsynced_ = 0; // bytes
@@ -180,19 +246,29 @@ private:
 
   std::string open_turn_;
   std::string ended_turn_;
+  std::uint32_t background_ = 0; // tasks beside the turns
   std::optional<v1::ConversationItem> part_;
   std::string request_; // what was told of its body
-  double session_cost_ = 0;
+  bool request_is_cut_ = false;
+  std::set<std::string> said_; // prompts that stand in the log
 
   std::set<std::string> given_, answers_given_; // since hello
-  std::uint32_t interrupts_given_ = 0;
+  std::map<std::string, std::string> judged_;   // approvals that were allowed, and why that cannot be; empty = it can
+  std::set<std::string> judging_;
+  std::map<std::string, denial> denials_; // that the driver has not acknowledged, by the request
+  std::uint32_t interrupts_given_ = 0, wishes_given_ = 0;
+  std::string locks_given_, permissions_given_;
   std::string sending_;
   std::set<std::string> refused_; // prompts that may not be sent as things are
-  bool rests_ = false, stop_given_ = false;
+  bool ends_ = false, stop_given_ = false;
   bool gone_ = false, ending_ = false, over_ = false;
   std::string gone_reason_;
 
   std::vector<effect> effects_;
 };
+
+/// What ends what a driver of an earlier generation has begun, for the log: nobody has written it when swarmd and the driver died together.
+std::vector<conversation_frame> unfinished(v1::Conversation row, std::uint32_t generation, const log_tail&, const std::string& why,
+                                           std::int64_t now_ms);
 
 } // namespace swarm

@@ -22,22 +22,15 @@ v1::Prompt::State state_of(internal::PromptState::State s) {
   }
 }
 
-v1::Approval::Kind kind_of(internal::Request::Kind k) {
-  switch (k) {
-    case internal::Request::COMMAND: return v1::Approval::COMMAND;
-    case internal::Request::FILE: return v1::Approval::FILE;
-    case internal::Request::QUESTION: return v1::Approval::QUESTION;
-    default: return v1::Approval::TOOL;
-  }
-}
+/// As long as this node takes it.
+std::string note_of(std::string_view text) { return std::string{utf8_prefix(text, limits::note_bytes_max())}; }
 
-/// "allow", "deny", a choice; or how it ended without one.
-std::string end_of(const v1::Approval& a) {
-  if (!a.withdrawn().empty())
-    return "withdrawn";
-  if (a.decided_at_ms() == 0)
-    return "asked";
-  return a.decision().empty() ? "expired" : a.decision();
+/// Not more of it, cut between characters.
+std::string end_of(const std::string& text, std::size_t bytes) {
+  auto from = text.size() - std::min(text.size(), bytes);
+  while (from != 0 && from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80)
+    ++from;
+  return text.substr(from);
 }
 
 std::string head(std::string_view text, std::size_t bytes) { return std::string{utf8_prefix(text, bytes)}; }
@@ -108,8 +101,14 @@ void dialogue::handle(const driver& f) {
       return;
     case driver::kPromptState: return on_prompt_state(f);
     case driver::kAnswerState: return on_answer_state(f);
+    case driver::kOptionState: return on_option_state(f);
+    case driver::kRuled: return on_ruled(f);
     case driver::kNotice: return note(f.at_ms(), f.seq(), f.notice().kind(), f.notice().text(), f.seq());
-    case driver::kAgentExited: return on_agent_exited(f);
+    case driver::kBackground: background_ = f.background().running(); return done(f.seq());
+    case driver::kAgentExited:
+      denials_.clear(); // nobody waits for them
+      background_ = 0;
+      return on_agent_exited(f);
     default: return done(f.seq()); // of a later version, or nothing to keep
   }
 }
@@ -133,133 +132,30 @@ void dialogue::on_item(const driver& f) {
   write(std::move(item), f.at_ms(), f.seq(), f.seq());
 }
 
-// -- requests ------------------------------------------------------------------------------------
-
-const v1::Approval* dialogue::approval_of(const std::string& native_id) const {
-  const v1::Approval* found = nullptr;
-  for (const auto& [id, known] : approvals_)
-    if (known.row.native_id() == native_id && (!found || known.row.created_at_ms() >= found->created_at_ms()))
-      found = &known.row;
-  return found;
-}
-
-/// Nothing of it is dealt with before its last part, so a driver that is asked again tells all of it.
-void dialogue::on_request(const driver& f) {
-  request_ += f.request().body();
-  if (f.request().last())
-    ask_person(f, std::exchange(request_, {}));
-}
-
-void dialogue::deny(const internal::Request& r, const std::string& body, const std::string& why) {
-  internal::ToDriver out;
-  auto& answer = *out.mutable_answer();
-  answer.set_request_id(r.id());
-  answer.set_generation(generation_);
-  answer.set_option("deny");
-  answer.set_text(head(why, 8 * limits::kib));
-  answer.set_digest(sha256(body));
-  say(out);
-}
-
-void dialogue::ask_person(const driver& f, std::string body) {
-  const auto& r = f.request();
-  const auto seq = f.seq();
-  if (body.size() > limits::approval_action_bytes_max) {
-    const std::string why = "The request is too large to be shown to a person. Ask for less at once.";
-    deny(r, body, why);
-    return note(f.at_ms(), seq, "too-large", concat({r.title(), ": ", why}), seq);
-  }
-  v1::Command command;
-  auto& ask_now = *command.mutable_request_approval();
-  ask_now.set_subject(concat({"conversation/", row_.id()}));
-  ask_now.set_kind(kind_of(r.kind()));
-  ask_now.set_title(r.title().empty() ? r.tool() : r.title());
-  ask_now.set_body(body);
-  ask_now.set_request_key(concat({"conversation/", row_.id(), "/", generation_, "/", to_hex(sha256(r.id())).substr(0, 32)}));
-  if (r.kind() == internal::Request::QUESTION && r.choices_size() == 1)
-    for (const auto& option : r.choices(0).options())
-      ask_now.add_options(head(option, limits::approval_choice_bytes_max));
-  if (r.kind() == internal::Request::QUESTION && r.choices_size() != 1)
-    for (const auto* option : {"answer", "deny"})
-      ask_now.add_options(option);
-  auto& of = *ask_now.mutable_conversation();
-  of.set_conversation_id(row_.id());
-  of.set_generation(generation_);
-  of.set_native_id(r.id());
-  of.set_can_be_always(r.can_be_always());
-  ask_for(std::move(command), [this, r, body, seq, at_ms = f.at_ms()](const v1::Reply& reply) {
-    std::deque<op> later;
-    std::swap(later, ops_);
-    if (reply.has_refusal()) {
-      deny(r, body, reply.refusal().text());
-      note(at_ms, seq, "not-asked", concat({r.title(), ": ", reply.refusal().text()}), seq);
-    } else {
-      take_approval(reply.approval(), reply.revision());
-      auto open = reply.approval();
-      open.clear_decided_at_ms();
-      open.clear_withdrawn();
-      write_request(open, at_ms, seq, 0);
-      ops_.emplace_back(sync_op{});
-      done(seq);
-    }
-    std::move(later.begin(), later.end(), std::back_inserter(ops_));
-  });
-}
-
-/// Asked, with the body; else how it ended.
-void dialogue::write_request(const v1::Approval& a, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done_seq) {
+/// In parts, of which the log may have some: the driver's number goes with the last one.
+void dialogue::write_prompt(const std::string& id, const driver& f) {
+  const auto known = prompts_.find(id);
+  if (known == prompts_.end() || !said_.insert(id).second)
+    return;
+  const auto& p = known->second.row;
   v1::ConversationItem item;
-  item.set_kind(a.kind() == v1::Approval::QUESTION ? v1::CONVERSATION_QUESTION : v1::CONVERSATION_PERMISSION);
-  item.set_id(a.native_id());
-  item.set_title(a.title());
-  item.set_approval_id(a.id());
-  item.set_state(end_of(a));
-  if (item.state() == "asked") {
-    item.set_body(a.body());
-    item.set_media_type("application/json");
-  }
-  item.set_last(true);
-  if (seq == 0)
-    return write_own(std::move(item));
-  write(std::move(item), at_ms, seq, done_seq);
-}
-
-void dialogue::on_withdrawn(const driver& f) {
-  const auto* a = approval_of(f.withdrawn().request_id());
-  if (!a || a->delivery() == v1::Approval::DELIVERED)
-    return done(f.seq());
-  auto over = *a;
-  over.set_withdrawn(f.withdrawn().reason().empty() ? "the agent stopped waiting" : f.withdrawn().reason());
-  write_request(over, f.at_ms(), f.seq(), 0);
-  ops_.emplace_back(sync_op{});
-  v1::Command command;
-  command.mutable_withdraw_approval()->set_approval_id(a->id());
-  command.mutable_withdraw_approval()->set_reason(head(over.withdrawn(), 1 * limits::kib));
-  ask_for(std::move(command));
-  done(f.seq());
-}
-
-void dialogue::on_answer_state(const driver& f) {
-  const auto& s = f.answer_state();
-  const auto* a = approval_of(s.request_id());
-  if (!a || a->delivery() != v1::Approval::PENDING || (!s.digest().empty() && s.digest() != a->action_digest()))
-    return done(f.seq());
-  if (s.delivered())
-    write_request(*a, f.at_ms(), f.seq(), 0);
-  else
-    note(f.at_ms(), f.seq(), "not-delivered", concat({a->title(), ": ", s.text()}), 0);
-  ops_.emplace_back(sync_op{});
-  v1::Command command;
-  auto& d = *command.mutable_report_delivery();
-  d.set_approval_id(a->id());
-  d.set_generation(generation_);
-  d.set_delivery(s.delivered() ? v1::Approval::DELIVERED : v1::Approval::REFUSED);
-  d.set_reason(s.text());
-  ask_for(std::move(command), [this](const v1::Reply& r) {
-    if (r.has_approval())
-      take_approval(r.approval(), r.revision());
-  });
-  done(f.seq());
+  item.set_kind(v1::CONVERSATION_USER);
+  item.set_id(id);
+  item.add_prompts(id);
+  *item.mutable_attachments() = p.attachments();
+  std::string_view rest = p.text();
+  if (part_ && part_->kind() == v1::CONVERSATION_USER && part_->id() == id)
+    rest.remove_prefix(std::min<std::size_t>(tail_.part_bytes, rest.size()));
+  part_.reset();
+  do {
+    auto piece = utf8_prefix(rest, limits::driver_part_bytes_max);
+    if (piece.empty())
+      piece = rest.substr(0, limits::driver_part_bytes_max);
+    rest.remove_prefix(piece.size());
+    item.set_body(std::string{piece});
+    item.set_last(rest.empty());
+    write(item, f.at_ms(), rest.empty() ? f.seq() : 0, 0);
+  } while (!rest.empty());
 }
 
 // -- turns and prompts -----------------------------------------------------------------------------
@@ -301,11 +197,9 @@ void dialogue::on_turn_ended(const driver& f) {
   item.set_last(true);
   *item.mutable_usage() = usage;
   if (u.cost_known()) {
-    // What the session has cost so far: a lower one is that of another session.
-    const auto before = u.session_cost_usd() < session_cost_ ? 0 : session_cost_;
+    // As the row counts it.
     item.mutable_usage()->set_cost_known(true);
-    item.mutable_usage()->set_cost_usd(u.session_cost_usd() - before);
-    session_cost_ = u.session_cost_usd();
+    item.mutable_usage()->set_cost_usd(std::max(u.session_cost_usd() - row_.session_cost_usd(), 0.0));
   }
   write(std::move(item), f.at_ms(), f.seq(), 0);
   ops_.emplace_back(sync_op{});
@@ -315,11 +209,11 @@ void dialogue::on_turn_ended(const driver& f) {
   outcome.set_turn(t.id());
   outcome.set_finished(t.reason() == ended::FINISHED);
   outcome.set_interrupted(t.reason() == ended::INTERRUPTED);
-  outcome.set_failure(outcome.finished() || outcome.interrupted() ? std::string{} : head(t.text(), 8 * limits::kib));
+  outcome.set_failure(outcome.finished() || outcome.interrupted() ? std::string{} : note_of(t.text()));
   *outcome.mutable_usage() = usage;
   outcome.set_session_cost_usd(u.session_cost_usd());
   outcome.set_cost_known(u.cost_known());
-  outcome.set_last_text(std::string{utf8_prefix(t.last_text(), limits::conversation_last_text_bytes_max)});
+  outcome.set_last_text(end_of(t.last_text(), std::min(limits::conversation_last_text_bytes_max, limits::note_bytes_max())));
   ask_for(std::move(command));
   done(f.seq());
 }
@@ -332,6 +226,11 @@ void dialogue::on_prompt_state(const driver& f) {
   // It is part of a turn that has begun or is about to.
   if (state == v1::Prompt::CONSUMED && !s.turn().empty() && s.turn() != ended_turn_)
     open_turn_ = s.turn();
+  if (state == v1::Prompt::SUBMITTED || state == v1::Prompt::CONSUMED) {
+    write_prompt(s.id(), f);
+    if (state == v1::Prompt::CONSUMED)
+      ops_.emplace_back(sync_op{}); // the row has its text no more
+  }
   v1::Command command;
   auto& p = *report(command, f.seq()).add_prompts();
   p.set_prompt_id(s.id());
@@ -344,11 +243,29 @@ void dialogue::on_prompt_state(const driver& f) {
       return;
     if (state != v1::Prompt::SUBMITTED) {
       prompts_.erase(known);
+      said_.erase(id);
       return;
     }
     known->second.row.set_state(state);
     known->second.revision = r.revision();
   });
+  done(f.seq());
+}
+
+void dialogue::on_option_state(const driver& f) {
+  const auto& s = f.option_state();
+  if (s.id() != wish_id(row_.wishes()) || row_.wishes() <= row_.wishes_told())
+    return done(f.seq()); // of a wish that another one has replaced
+  if (!s.text().empty())
+    note(f.at_ms(), f.seq(), "not-set", s.text(), 0);
+  v1::Command command;
+  auto& r = report(command, f.seq());
+  r.set_wishes_told(row_.wishes());
+  if (!s.model().empty() || !s.mode().empty()) {
+    r.mutable_agent()->set_model(s.model());
+    r.mutable_agent()->set_mode(s.mode());
+  }
+  ask_for(std::move(command));
   done(f.seq());
 }
 
@@ -365,7 +282,7 @@ void dialogue::on_agent_exited(const driver& f) {
   v1::Command command;
   auto& r = report(command, f.seq());
   r.set_agent_exited(true);
-  r.set_reason(head(why, 8 * limits::kib));
+  r.set_reason(note_of(why));
   ask_for(std::move(command));
   done(f.seq());
 }

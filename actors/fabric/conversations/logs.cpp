@@ -1,6 +1,7 @@
 #include "actors/fabric/conversations/logs.hpp"
 
 #include <algorithm>
+#include <fstream>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
@@ -20,6 +21,8 @@ using self_ptr = conversation_logs_actor::stateful_pointer<conversation_logs_sta
 
 constexpr std::size_t page_bytes = 256 * limits::kib;
 constexpr std::size_t open_max = limits::pty_logs_open_max;
+constexpr std::size_t hellos_kept = 2; // the newest may have been kept and not said
+constexpr auto hello_file = "hello";
 
 fs::path directory_of(self_ptr self, const std::string& id) { return self->state.node->facts.dir.root / "conversations" / id; }
 
@@ -79,15 +82,63 @@ caf::error failure_of(const disk_failure& f) {
   return fail(f.is_full() ? errc::low_disk : errc::store_failed, f.text);
 }
 
+// -- hello -----------------------------------------------------------------------------------------
+
+/// "generation nonce", the newest first.
+std::vector<std::pair<std::uint32_t, std::string>> hellos_of(self_ptr self, const std::string& id) {
+  std::vector<std::pair<std::uint32_t, std::string>> out;
+  std::ifstream in{directory_of(self, id) / hello_file};
+  std::uint32_t generation = 0;
+  for (std::string nonce; out.size() < hellos_kept && in >> generation >> nonce;)
+    out.emplace_back(generation, from_hex(nonce));
+  return out;
+}
+
+std::error_code write_file(disk& d, const fs::path& path, std::string_view text) {
+  const fs::path fresh = path.string() + ".new";
+  if (auto error = d.remove(fresh))
+    return error;
+  auto file = d.open(fresh, disk::how::make);
+  if (!file)
+    return file.failure();
+  auto error = (*file)->write_at(0, text);
+  if (!error)
+    error = (*file)->sync();
+  if (!error)
+    error = d.rename(fresh, path);
+  return error ? error : d.sync_directory(path.parent_path());
+}
+
+caf::result<bool> keep_hello(self_ptr self, const log_hello& h) {
+  if (auto log = log_of(self, h.log); !log)
+    return failure_of(log.failure());
+  auto all = hellos_of(self, h.log.id);
+  all.insert(all.begin(), {h.generation, h.nonce});
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), hellos_kept); ++i)
+    text += concat({all[i].first, " ", to_hex(all[i].second), "\n"});
+  if (auto error = write_file(system_disk(), directory_of(self, h.log.id) / hello_file, text))
+    return failure_of(failed_to("what the driver is greeted with cannot be kept", error));
+  return true;
+}
+
+// -- the log ---------------------------------------------------------------------------------------
+
+struct read_tail {
+  log_tail tail;
+  bool has_any = false;                // of the generation
+  std::uint64_t generation_before = 0; // of the newest frame before
+};
+
 /// Reads backwards, further each time, until it has seen where the generation or its last turn begins.
-or_failure<log_tail> tail_of(const conversation_log& log, std::uint32_t generation) {
+or_failure<read_tail> tail_of(const conversation_log& log, std::uint64_t generation) {
   const auto end = log.end().offset, start = log.start().offset;
   for (std::uint64_t back = 1 * limits::mib;; back *= 4) {
     const auto from = end - std::min(end - start, back);
     auto at = log.seek(from);
     if (!at)
       return at.failure();
-    log_tail tail;
+    read_tail out;
     bool seen = from == start;
     for (;;) {
       auto batch = log.read(*at, page_bytes);
@@ -95,14 +146,17 @@ or_failure<log_tail> tail_of(const conversation_log& log, std::uint32_t generati
         return batch.failure();
       for (const auto& e : batch->entries) {
         seen |= e.frame.generation < generation || (e.frame.generation == generation && e.frame.kind == v1::CONVERSATION_TURN);
-        take_frame(tail, generation, e.frame);
+        out.has_any |= e.frame.generation == generation;
+        if (e.frame.generation < generation)
+          out.generation_before = e.frame.generation;
+        take_frame(out.tail, static_cast<std::uint32_t>(generation), e.frame);
       }
       if (batch->entries.empty() && !batch->gap)
         break;
       at = batch->next;
     }
     if (seen)
-      return tail;
+      return out;
   }
 }
 
@@ -115,7 +169,20 @@ caf::result<log_state_ptr> look(self_ptr self, const log_question& q) {
   auto tail = tail_of(**log, q.generation);
   if (!tail)
     return failure_of(tail.failure());
-  return std::make_shared<const log_state>(log_state{(*log)->cursor((*log)->end()), *std::move(tail)});
+  auto out = std::make_shared<log_state>();
+  out->end = (*log)->cursor((*log)->end());
+  if (!tail->has_any && tail->generation_before != 0) {
+    auto before = tail_of(**log, tail->generation_before);
+    if (!before)
+      return failure_of(before.failure());
+    out->generation_before = static_cast<std::uint32_t>(tail->generation_before);
+    out->before = std::move(before->tail);
+  }
+  out->tail = std::move(tail->tail);
+  for (auto& [generation, nonce] : hellos_of(self, q.log.id))
+    if (generation == q.generation)
+      out->nonces.push_back(std::move(nonce));
+  return log_state_ptr{out};
 }
 
 caf::result<log_state_ptr> append(self_ptr self, const log_frames& f) {
@@ -131,7 +198,21 @@ caf::result<log_state_ptr> append(self_ptr self, const log_frames& f) {
   if (f.sync)
     if (auto failed = (*log)->sync())
       return fail(errc::unavailable, failed->text);
-  return std::make_shared<const log_state>(log_state{(*log)->cursor((*log)->end()), {}});
+  auto out = std::make_shared<log_state>();
+  out->end = (*log)->cursor((*log)->end());
+  return log_state_ptr{out};
+}
+
+/// What is said from now on is not hidden by damage before it.
+void leave_damage(self_ptr self, const std::string& id, const log_batch& read) {
+  auto& entry = self->state.open.at(id);
+  const auto end = entry.log->end().offset;
+  const bool reaches_end = read.gap && read.gap->reason == log_gap::why::damaged && read.next.offset == end;
+  if (!reaches_end || entry.damaged_to == end)
+    return;
+  if (auto failed = entry.log->turn_over(self->state.node->clock->unix_ms()))
+    return log::warn({"conversation ", id, ": ", failed->text});
+  entry.damaged_to = end;
 }
 
 caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
@@ -155,7 +236,11 @@ caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
   auto batch = log.read(at, page_bytes);
   if (!batch)
     return failure_of(batch.failure());
+  leave_damage(self, r.log.id, *batch);
   out->gap = batch->gap;
+  // A log that was lost whole begins behind what it had.
+  if (const auto& lost = log.opened().lost; !r.from && !out->gap && lost && lost->to == at.offset)
+    out->gap = lost;
   for (auto& e : batch->entries) {
     log_pages::entry entry;
     if (!entry.item.ParseFromString(e.frame.body))
@@ -182,6 +267,7 @@ conversation_logs_actor::behavior_type conversation_logs(self_ptr self, node_env
   return {
     [self](const log_question_ptr& q) { return look(self, *q); },
     [self](const log_frames_ptr& f) { return append(self, *f); },
+    [self](const log_hello_ptr& h) { return keep_hello(self, *h); },
     [self](const log_reading_ptr& r) { return read(self, *r); },
     [self](const log_ageing_ptr& a) { age(self, a->log); },
     [self](forget_atom, const std::string& id) {

@@ -18,6 +18,7 @@ struct conversation_logs_state {
   static inline const char* name = "conversation-logs";
   struct open_log {
     std::unique_ptr<conversation_log> log;
+    std::uint64_t damaged_to = 0; // a new file begins there
     std::list<std::string>::iterator used;
   };
   node_environment_ptr node;

@@ -11,6 +11,8 @@
 
 #include "actors/fabric/messages/log_tail.hpp"
 #include "actors/store/conversation/log.hpp"
+#include "swarm/internal/driver.pb.h"
+#include "swarm/v1/command.pb.h"
 
 namespace swarm {
 
@@ -30,7 +32,10 @@ using log_question_ptr = std::shared_ptr<const log_question>;
 /// Where a log ends, synced when it was asked to be.
 struct log_state {
   log_cursor end;
-  log_tail tail; // answers a question
+  log_tail tail;                       // answers a question
+  std::vector<std::string> nonces;     // likewise: log_hello's of this generation, the newest first
+  std::uint32_t generation_before = 0; // likewise: with nothing of this generation, the one whose frames are the last; 0 = there is none
+  log_tail before;                     // of that
 };
 using log_state_ptr = std::shared_ptr<const log_state>;
 
@@ -41,6 +46,14 @@ struct log_frames {
   bool sync = false;
 };
 using log_frames_ptr = std::shared_ptr<const log_frames>;
+
+/// Hello is about to be said to a driver with this nonce: whoever hears the driver out after both have died has to know it.
+struct log_hello {
+  conversation_log_name log;
+  std::uint32_t generation = 0;
+  std::string nonce;
+};
+using log_hello_ptr = std::shared_ptr<const log_hello>;
 
 /// A reader's: from a cursor that it may have got long ago, or from one of this answer's before.
 struct log_reading {
@@ -61,6 +74,23 @@ struct log_pages {
   log_cursor next; // without entries and gap: the end
 };
 using log_pages_ptr = std::shared_ptr<const log_pages>;
+
+/// What others hold, and perhaps what a tool would do. Locks as a scope has them.
+struct lock_case {
+  std::string session_id; // whose own locks are in nobody's way
+  std::string checkout;   // directory that relative paths of the scope lie in
+  std::string home;       // of the user
+  std::vector<v1::LockView> locks;
+  bool more = false; // there were more
+  std::optional<internal::HookQuestion> question;
+};
+using lock_case_ptr = std::shared_ptr<const lock_case>;
+
+struct lock_verdict {
+  std::string why_not; // the tool may not run; empty = it may
+  internal::Locks locks;
+};
+using lock_verdict_ptr = std::shared_ptr<const lock_verdict>;
 
 /// "What is new behind this cursor, which stands at the log's end as I know it?"
 struct conversation_poll {
@@ -86,6 +116,9 @@ using conversation_news_ptr = std::shared_ptr<const conversation_news>;
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_question_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_state_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_frames_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_hello_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::lock_case_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::lock_verdict_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_reading_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_pages_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::conversation_poll_ptr)

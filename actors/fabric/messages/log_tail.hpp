@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,10 +13,16 @@ namespace swarm {
 
 /// What the log says of one generation of the driver.
 struct log_tail {
-  std::uint64_t seq = 0;                    // the highest of the driver
-  std::string open_turn;                    // begun and not ended
-  std::optional<v1::ConversationItem> part; // of an item whose end is missing
-  std::set<std::string> own;                // of what the node has written behind the driver's last: key_of
+  std::uint64_t seq = 0;                             // the highest of the driver
+  std::string open_turn;                             // begun and not ended
+  std::uint64_t open_turn_seq = 0;                   // of its begin
+  std::optional<v1::ConversationItem> part;          // of an item whose end is missing, without its body
+  std::uint64_t part_bytes = 0;                      // of its body
+  std::set<std::string> said;                        // prompts
+  std::map<std::string, v1::ConversationItem> asked; // without an end and without bodies, by the approval
+  std::map<std::string, std::string> denied;         // requests that the node has denied in the open turn, and what was asked: its digest
+  std::string last_request;                          // the approval that the last frame is about
+  std::set<std::string> own;                         // of what the node has written behind the driver's last: key_of
 };
 
 } // namespace swarm

@@ -174,11 +174,9 @@ void report_end(self_ptr self, std::string reason, bool never_ran) {
 
 bool is_driver(const v1::Spawn& row) { return !row.conversation_id().empty(); }
 
-/// Nothing of this generation of the driver is open any more.
-bool is_dealt_with(const v1::Conversation& c, const v1::Spawn& row) {
-  return c.generation() != row.attempt() || c.state() == v1::Conversation::SUSPENDED || c.state() == v1::Conversation::ENDED ||
-         c.state() == v1::Conversation::LOST;
-}
+/// Nobody will hear this generation of the driver out. Its state says nothing of that: a conversation is stopped, or its agent ends, while the driver
+/// has still something to tell.
+bool is_dealt_with(const v1::Conversation& c, const v1::Spawn& row) { return c.generation() != row.attempt() || c.state() == v1::Conversation::LOST; }
 
 void on_heard(self_ptr self) {
   self->state.heard = true;

@@ -90,6 +90,8 @@ public:
   or_failure<log_position> append(const conversation_frame&);
   /// Everything up to end() is durable when there is no failure.
   std::optional<disk_failure> sync();
+  /// Goes on in a new file: damage hides what stands behind it in the same one.
+  std::optional<disk_failure> turn_over(std::int64_t now_ms) { return rotate(now_ms); }
   /// Drops files that are too old.
   std::optional<disk_failure> retain(std::int64_t now_ms);
   /// Everything before this is durable.

@@ -34,7 +34,7 @@ TEST_CASE("every supervised actor tells its age, its restarts and how much mail 
     CHECK(r.state != "silent");
   }
   for (const auto* path : {"", "watch", "writer", "reader-0", "reader-1", "reader-maintenance", "pty-log", "conversation-logs", "conversation-blobs",
-                           "processes", "scopes", "scopes/s", "short-calls"})
+                           "lock-judge", "resting-drivers", "processes", "scopes", "scopes/s", "short-calls"})
     row_of(rows, path);
   for (const auto& path : {"session/" + a, std::string{"lock//repo/x"}, "mailbox/" + a, "spawn/" + worker + "#1"})
     row_of(rows, "scopes/s/" + path);

@@ -13,6 +13,7 @@ struct talk_world {
   fabric_world f;
   std::map<std::string, std::unique_ptr<test::model_driver>> drivers; // by spawn and attempt
   std::string spawn;
+  bool stalls = false; // the agents begin with nothing
 
   talk_world() {
     f.keeper.on_typed = [this](const std::string& id, const std::string& frame) {
@@ -21,6 +22,7 @@ struct talk_world {
       auto& d = drivers[id + "#" + std::to_string(attempt)];
       if (!d)
         d = std::make_unique<test::model_driver>(attempt);
+      d->stalls = stalls;
       d->hear(frame);
       if (!d->out.empty())
         f.keeper.print(id, std::exchange(d->out, {}));
@@ -80,15 +82,16 @@ struct talk_world {
       f.w.settle();
       for (const auto& e : a.get()->entries)
         if (e.item.last())
-          out.push_back(std::to_string(e.item.kind()) + " " + e.item.id() + " " + e.item.state());
-      if (a.get()->entries.empty())
+          out.push_back(std::to_string(e.item.kind()) + " " + (e.item.kind() == v1::CONVERSATION_USER ? e.item.body() : e.item.id()) + " " +
+                        e.item.state());
+      if (a.get()->entries.empty() && !a.get()->gap)
         return out;
       at = a.get()->next;
     }
   }
 };
 
-const std::vector<std::string> one_turn{"9 1 started", "2 a1 ", "7 r1 asked", "7 r1 allow", "2 b1 ", "9 1 ended"};
+const std::vector<std::string> one_turn{"1 hello ", "9 1 started", "2 a1 ", "7 r1 asked", "7 r1 allow", "2 b1 ", "9 1 ended"};
 
 } // namespace
 
@@ -141,7 +144,7 @@ TEST_CASE("a driver that dies in a turn ends the turn, and the next prompt start
   w.f.keeper.exit(w.spawn, 3);
   w.f.w.settle();
   CHECK(w.row(id).state() == v1::Conversation::SUSPENDED);
-  CHECK(w.items(id) == std::vector<std::string>{"9 1 started", "2 a1 ", "7 r1 asked", "7 r1 withdrawn", "9 1 failed"});
+  CHECK(w.items(id) == std::vector<std::string>{"1 hello ", "9 1 started", "2 a1 ", "7 r1 asked", "7 r1 withdrawn", "9 1 failed"});
   auto c = w.f.command();
   c.mutable_send_prompt()->set_conversation_id(id);
   c.mutable_send_prompt()->set_prompt("again");
@@ -190,4 +193,130 @@ TEST_CASE("a conversation that is stopped ends its driver") {
   CHECK(w.driver().stopped);
   CHECK(w.row(id).state() == v1::Conversation::ENDED);
   CHECK_FALSE(w.f.keeper.runs(w.spawn));
+}
+
+TEST_CASE("what a driver has told before it died while no node was there stands in the log") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.stop();
+  w.f.keeper.listener = nullptr;
+  w.driver().say_text("late");
+  w.f.keeper.print(w.spawn, std::exchange(w.driver().out, {}));
+  w.f.keeper.exit(w.spawn, 3);
+  w.f.start();
+  w.f.w.settle();
+  CHECK(w.row(id).state() == v1::Conversation::SUSPENDED);
+  CHECK(w.items(id) == std::vector<std::string>{"1 hello ", "9 1 started", "2 a1 ", "7 r1 asked", "2 late ", "7 r1 withdrawn", "9 1 failed"});
+}
+
+TEST_CASE("what a driver tells after its conversation was stopped is heard before its end counts") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.driver().last_word = "last";
+  auto c = w.f.command();
+  c.mutable_stop_conversation()->set_conversation_id(id);
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  CHECK(w.row(id).state() == v1::Conversation::ENDED);
+  const auto items = w.items(id);
+  CHECK(std::count(items.begin(), items.end(), "2 last ") == 1);
+  REQUIRE_FALSE(items.empty());
+  CHECK(items.back() == "9 1 failed");
+}
+
+TEST_CASE("a prompt that the agent has and does not begin keeps the next one waiting also after a restart of the node") {
+  talk_world w;
+  w.stalls = true;
+  const auto id = w.start("hello");
+  auto c = w.f.command();
+  c.mutable_send_prompt()->set_conversation_id(id);
+  c.mutable_send_prompt()->set_prompt("next");
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  w.f.restart();
+  w.f.w.settle();
+  CHECK(w.driver().prompts.size() == 1);
+  CHECK(w.items(id) == std::vector<std::string>{"1 hello "});
+}
+
+TEST_CASE("a decision that was stored before the node died reaches its agent however many approvals came after it") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.keeper.hold_input = true;
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  for (int i = 0; i < 1'100; ++i) {
+    auto c = w.f.command();
+    auto& r = *c.mutable_request_approval();
+    r.set_subject("task/" + std::to_string(i));
+    r.set_title("may I");
+    r.set_kind(v1::Approval::TOOL);
+    c.mutable_principal()->set_kind(v1::Principal::NODE);
+    (void)w.f.run(c);
+  }
+  w.f.keeper.hold_input = false;
+  w.f.keeper.tickets_held.clear();
+  w.f.restart();
+  w.f.w.settle();
+  CHECK(w.row(id).state() == v1::Conversation::IDLE);
+  CHECK(w.driver().answers.at("r1") == 1);
+}
+
+TEST_CASE("the environment of a prompt is its agent's only when the operator says it") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.keeper.exit(w.spawn, 3);
+  w.f.w.settle();
+  auto c = w.f.command();
+  *c.mutable_principal() = test::session_named(w.f.session(), {"chat"});
+  c.mutable_send_prompt()->set_conversation_id(id);
+  c.mutable_send_prompt()->set_prompt("again");
+  REQUIRE_FALSE(w.f.run(c, {"LD_PRELOAD=/tmp/x.so"}).has_refusal());
+  const auto* child = w.f.keeper.find(w.spawn);
+  REQUIRE(child);
+  REQUIRE(child->info.attempt == 2);
+  const auto& environment = child->request.environment();
+  CHECK(std::find(environment.begin(), environment.end(), "LD_PRELOAD=/tmp/x.so") == environment.end());
+}
+
+TEST_CASE("a turn whose driver dies together with the node has an end in the log though the next driver is started at once") {
+  talk_world w;
+  const auto id = w.start("hello");
+  auto c = w.f.command();
+  c.mutable_send_prompt()->set_conversation_id(id);
+  c.mutable_send_prompt()->set_prompt("next");
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  w.f.stop();
+  w.f.keeper.listener = nullptr;
+  w.f.keeper.die();
+  w.f.start();
+  w.f.w.settle();
+  const auto items = w.items(id);
+  CHECK(w.row(id).generation() == 2);
+  CHECK(std::count(items.begin(), items.end(), "9 1 started") == 2);
+  CHECK(std::count(items.begin(), items.end(), "9 1 failed") == 1);
+  CHECK(std::count(items.begin(), items.end(), "7 r1 withdrawn") == 1);
+}
+
+TEST_CASE("what is said after a log was damaged is read behind the gap") {
+  talk_world w;
+  const auto id = w.start("hello");
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  const auto directory = w.f.state.dir.root / "conversations" / id;
+  for (const auto& e : std::filesystem::directory_iterator(directory))
+    if (e.path().extension() == ".log") {
+      std::fstream file{e.path(), std::ios::in | std::ios::out | std::ios::binary};
+      file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(e.path()) / 2));
+      file.put('\xff');
+      file.put('\x00');
+    }
+  const auto before = w.items(id);
+  CHECK(before.size() < one_turn.size());
+  auto c = w.f.command();
+  c.mutable_send_prompt()->set_conversation_id(id);
+  c.mutable_send_prompt()->set_prompt("after it");
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  auto items = w.items(id);
+  CHECK(std::count(items.begin(), items.end(), "1 after it ") == 1);
+  w.f.restart();
+  w.f.w.settle();
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  CHECK(w.row(id).state() == v1::Conversation::IDLE);
 }

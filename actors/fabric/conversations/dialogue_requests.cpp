@@ -1,0 +1,252 @@
+// What the agent asks a person, and what became of the answers.
+#include <algorithm>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/fabric/conversations/dialogue.hpp"
+
+namespace swarm {
+
+namespace {
+
+using driver = internal::FromDriver;
+
+constexpr std::size_t reason_bytes_max = 1 * limits::kib;
+
+v1::Approval::Kind kind_of(internal::Request::Kind k) {
+  switch (k) {
+    case internal::Request::COMMAND: return v1::Approval::COMMAND;
+    case internal::Request::FILE: return v1::Approval::FILE;
+    case internal::Request::QUESTION: return v1::Approval::QUESTION;
+    default: return v1::Approval::TOOL;
+  }
+}
+
+v1::ConversationItemKind item_kind(bool is_question) { return is_question ? v1::CONVERSATION_QUESTION : v1::CONVERSATION_PERMISSION; }
+
+/// "allow", "deny", a choice; or how it ended without one.
+std::string end_of(const v1::Approval& a) {
+  if (!a.withdrawn().empty())
+    return "withdrawn";
+  if (a.decided_at_ms() == 0)
+    return "asked";
+  return a.decision().empty() ? "expired" : a.decision();
+}
+
+std::string head(std::string_view text, std::size_t bytes) { return std::string{utf8_prefix(text, bytes)}; }
+
+bool has_ended(const v1::Approval& a) { return a.decided_at_ms() != 0 && a.delivery() != v1::Approval::PENDING; }
+
+} // namespace
+
+/// Those that have ended are forgotten: an agent may ask without end.
+void dialogue::take_approval(const v1::Approval& a, std::uint64_t revision) {
+  if (a.id().empty() || a.conversation_id() != row_.id() || a.generation() != generation_)
+    return;
+  if (auto known = approvals_.find(a.id()); known != approvals_.end() && revision != 0 && revision < known->second.revision)
+    return;
+  if (has_ended(a))
+    approvals_.erase(a.id());
+  else
+    approvals_[a.id()] = {a, revision};
+}
+
+const v1::Approval* dialogue::approval_of(const std::string& native_id) const {
+  const v1::Approval* found = nullptr;
+  for (const auto& [id, known] : approvals_)
+    if (known.row.native_id() == native_id && (!found || known.row.created_at_ms() >= found->created_at_ms()))
+      found = &known.row;
+  return found;
+}
+
+/// Nothing of it is dealt with before its last part, so a driver that is asked again tells all of it.
+void dialogue::on_request(const driver& f) {
+  if (request_.size() + f.request().body().size() > limits::conversation_blob_bytes_max())
+    request_is_cut_ = true;
+  if (!request_is_cut_)
+    request_ += f.request().body();
+  if (!f.request().last())
+    return;
+  auto body = std::exchange(request_, {});
+  const bool is_cut = std::exchange(request_is_cut_, false);
+  // The log has it, so it was asked or denied. What came before its last part the driver has not told again.
+  if (f.seq() <= tail_.seq)
+    return done(f.seq());
+  if (!is_cut)
+    return ask_person(f, std::move(body));
+  deny(f, {}, "too-large", "The request is too large to be shown to a person. Ask for less at once.");
+}
+
+/// It is said until the driver acknowledges it; after a start the log says that it has to be.
+void dialogue::deny(const std::string& request, const std::string& digest, const std::string& why) {
+  internal::ToDriver out;
+  auto& answer = *out.mutable_answer();
+  answer.set_request_id(request);
+  answer.set_generation(generation_);
+  answer.set_option("deny");
+  answer.set_text(head(why, 8 * limits::kib));
+  answer.set_digest(digest);
+  denials_[request] = {.frame = agents::encode_driver_frame(out)};
+}
+
+void dialogue::deny(const driver& f, const std::string& digest, const std::string& kind, const std::string& why) {
+  deny(f.request().id(), digest, why);
+  v1::ConversationItem item;
+  item.set_kind(v1::CONVERSATION_NOTICE);
+  item.set_id(concat({"notice-", f.seq()}));
+  item.set_title(kind);
+  item.set_of(f.request().id());
+  item.add_attachments()->set_digest(digest);
+  item.set_body(head(concat({f.request().title(), ": ", why}), 8 * limits::kib));
+  item.set_last(true);
+  write(std::move(item), f.at_ms(), f.seq(), f.seq());
+}
+
+void dialogue::ask_person(const driver& f, std::string body) {
+  const auto& r = f.request();
+  v1::Command command;
+  auto& ask_now = *command.mutable_request_approval();
+  ask_now.set_subject(concat({"conversation/", row_.id()}));
+  ask_now.set_kind(kind_of(r.kind()));
+  ask_now.set_title(head(r.title().empty() ? r.tool() : r.title(), limits::title_bytes_max()));
+  if (body.size() > limits::approval_action_bytes_max) {
+    ask_now.set_body_bytes(body.size());
+    ask_now.set_action_digest(sha256(body));
+  } else {
+    ask_now.set_body(body);
+  }
+  ask_now.set_request_key(concat({"conversation/", row_.id(), "/", generation_, "/", to_hex(sha256(r.id())).substr(0, 32)}));
+  if (r.kind() == internal::Request::QUESTION && r.choices_size() == 1)
+    for (const auto& option : r.choices(0).options())
+      ask_now.add_options(head(option, limits::approval_choice_bytes_max));
+  if (r.kind() == internal::Request::QUESTION && r.choices_size() != 1)
+    for (const auto* option : {"answer", "deny"})
+      ask_now.add_options(option);
+  auto& of = *ask_now.mutable_conversation();
+  of.set_conversation_id(row_.id());
+  of.set_generation(generation_);
+  of.set_native_id(r.id());
+  of.set_can_be_always(r.can_be_always());
+  of.set_pattern(head(r.pattern(), limits::conversation_pattern_bytes_max));
+  auto about = f;
+  about.mutable_request()->clear_body();
+  auto answered = [this, about, digest = sha256(body)](const v1::Reply& reply) { before_the_rest([&] { on_asked(about, digest, reply); }); };
+  if (ask_now.body_bytes() == 0)
+    return ask_for(std::move(command), std::move(answered));
+  auto kept = [this, about, command, answered](const std::string& why_not) {
+    before_the_rest(
+      [&] { why_not.empty() ? ask_for(command, answered) : deny(about, command.request_approval().action_digest(), "not-asked", why_not); });
+  };
+  ops_.emplace_back(blob_op{std::move(body), std::move(kept)});
+}
+
+/// What comes of the answer to a step is done before the steps that follow.
+void dialogue::before_the_rest(const std::function<void()>& todo) {
+  std::deque<op> later;
+  std::swap(later, ops_);
+  todo();
+  std::move(later.begin(), later.end(), std::back_inserter(ops_));
+}
+
+void dialogue::on_asked(const driver& f, const std::string& digest, const v1::Reply& reply) {
+  if (reply.has_refusal())
+    return deny(f, digest, "not-asked", reply.refusal().text());
+  // The same request under the same name was asked and answered before: nobody will decide it again.
+  if (has_ended(reply.approval()))
+    return deny(f, digest, "not-asked", "This was asked before under the same name. Ask under another one.");
+  take_approval(reply.approval(), reply.revision());
+  auto open = reply.approval();
+  open.clear_decided_at_ms();
+  open.clear_withdrawn();
+  write_request(open, f.at_ms(), f.seq(), 0);
+  ops_.emplace_back(sync_op{});
+  done(f.seq());
+}
+
+/// Asked, with the body; else how it ended.
+void dialogue::write_request(const v1::Approval& a, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done_seq) {
+  v1::ConversationItem item;
+  item.set_kind(item_kind(a.kind() == v1::Approval::QUESTION));
+  item.set_id(a.native_id());
+  item.set_title(a.title());
+  item.set_approval_id(a.id());
+  item.set_state(end_of(a));
+  if (item.state() == "asked") {
+    item.set_body(a.body());
+    item.set_media_type("application/json");
+    if (a.body_bytes() != 0) {
+      auto& body = *item.add_attachments();
+      body.set_digest(a.action_digest());
+      body.set_media_type("application/json");
+      body.set_bytes(a.body_bytes());
+    }
+  } else if (const auto overruled = judged_.find(a.id()); a.withdrawn().empty() && overruled != judged_.end() && !overruled->second.empty()) {
+    item.set_state("deny");
+    item.set_rule(head(overruled->second, reason_bytes_max));
+  }
+  item.set_last(true);
+  if (seq == 0)
+    return write_own(std::move(item));
+  write(std::move(item), at_ms, seq, done_seq);
+}
+
+void dialogue::on_ruled(const driver& f) {
+  const auto& r = f.ruled();
+  v1::ConversationItem item;
+  item.set_kind(item_kind(r.kind() == internal::Request::QUESTION));
+  item.set_id(r.id());
+  item.set_of(r.call());
+  item.set_title(head(r.title().empty() ? r.tool() : r.title(), 1 * limits::kib));
+  item.set_state(r.allowed() ? "allow" : "deny");
+  item.set_rule(head(r.rule(), reason_bytes_max));
+  item.set_last(true);
+  write(std::move(item), f.at_ms(), f.seq(), f.seq());
+}
+
+void dialogue::on_withdrawn(const driver& f) {
+  denials_.erase(f.withdrawn().request_id());
+  const auto* a = approval_of(f.withdrawn().request_id());
+  if (!a)
+    return done(f.seq());
+  auto over = *a;
+  over.set_withdrawn(f.withdrawn().reason().empty() ? "the agent stopped waiting" : f.withdrawn().reason());
+  write_request(over, f.at_ms(), f.seq(), 0);
+  ops_.emplace_back(sync_op{});
+  v1::Command command;
+  command.mutable_withdraw_approval()->set_approval_id(a->id());
+  command.mutable_withdraw_approval()->set_reason(head(over.withdrawn(), reason_bytes_max));
+  ask_for(std::move(command), [this](const v1::Reply& r) {
+    if (r.has_approval())
+      take_approval(r.approval(), r.revision());
+  });
+  done(f.seq());
+}
+
+void dialogue::on_answer_state(const driver& f) {
+  const auto& s = f.answer_state();
+  denials_.erase(s.request_id());
+  const auto* a = approval_of(s.request_id());
+  if (!a || a->delivery() != v1::Approval::PENDING || (!s.digest().empty() && s.digest() != a->action_digest()))
+    return done(f.seq());
+  const auto checked = judged_.find(a->id());
+  const auto overruled = checked == judged_.end() ? std::string{} : checked->second;
+  if (s.delivered())
+    write_request(*a, f.at_ms(), f.seq(), 0);
+  else
+    note(f.at_ms(), f.seq(), "not-delivered", concat({a->title(), ": ", s.text()}), 0);
+  ops_.emplace_back(sync_op{});
+  v1::Command command;
+  auto& d = *command.mutable_report_delivery();
+  d.set_approval_id(a->id());
+  d.set_generation(generation_);
+  d.set_delivery(s.delivered() && overruled.empty() ? v1::Approval::DELIVERED : v1::Approval::REFUSED);
+  d.set_reason(overruled.empty() ? s.text() : overruled);
+  ask_for(std::move(command), [this](const v1::Reply& r) {
+    if (r.has_approval())
+      take_approval(r.approval(), r.revision());
+  });
+  done(f.seq());
+}
+
+} // namespace swarm

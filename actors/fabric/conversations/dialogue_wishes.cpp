@@ -1,0 +1,282 @@
+// What the driver is told.
+#include <algorithm>
+
+#include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/fabric/conversations/dialogue.hpp"
+
+namespace swarm {
+
+namespace {
+
+constexpr std::uint32_t stop_grace_ms = 5'000;
+
+bool is_under_way(const v1::Prompt& p) { return p.state() == v1::Prompt::SENDING || p.state() == v1::Prompt::SUBMITTED; }
+
+internal::Permissions::Kind kind_of(v1::Conversation::Permissions p) {
+  switch (p) {
+    case v1::Conversation::AUTO_EDIT: return internal::Permissions::AUTO_EDIT;
+    case v1::Conversation::AUTO: return internal::Permissions::AUTO;
+    case v1::Conversation::PLAN: return internal::Permissions::PLAN;
+    case v1::Conversation::DENY: return internal::Permissions::DENY;
+    default: return internal::Permissions::ASK;
+  }
+}
+
+bool allows(const v1::Approval& a) {
+  return (a.kind() == v1::Approval::TOOL || a.kind() == v1::Approval::COMMAND || a.kind() == v1::Approval::FILE) &&
+         (a.decision() == "allow" || a.decision() == "always");
+}
+
+} // namespace
+
+void dialogue::judged(const internal::HookAnswer& a) {
+  internal::ToDriver out;
+  *out.mutable_hook_answer() = a;
+  if (ready_)
+    say(out);
+}
+
+void dialogue::answer_judged(const std::string& approval_id, const std::string& why_not) {
+  judging_.erase(approval_id);
+  judged_[approval_id] = why_not;
+  run();
+}
+
+void dialogue::interrupt_taken(std::uint32_t interrupt) {
+  if (interrupt <= row_.interrupts_told())
+    return;
+  v1::Command told;
+  report(told).set_interrupts_told(interrupt);
+  ask_for(std::move(told));
+  run();
+}
+
+void dialogue::file_missing(const std::string& prompt_id, const std::string& why) {
+  v1::Command command;
+  auto& p = *report(command).add_prompts();
+  p.set_prompt_id(prompt_id);
+  p.set_state(v1::Prompt::UNDELIVERABLE);
+  p.set_reason(std::string{utf8_prefix(why, 1 * limits::kib)});
+  ask_for(std::move(command));
+  run();
+}
+
+void dialogue::rest() {
+  if (!is_idle())
+    return;
+  internal::ToDriver stop;
+  stop.mutable_stop()->set_grace_ms(stop_grace_ms);
+  stop.mutable_stop()->set_agent_only(true);
+  say(stop);
+}
+
+void dialogue::end() {
+  ends_ = true;
+  run();
+}
+
+bool dialogue::waits_for_prompt() const {
+  return ready_ && !ends_ && open_turn_.empty() && (prompts_.empty() || row_.held()) && approvals_.empty() && background_ == 0;
+}
+
+bool dialogue::is_idle() const { return row_.state() == v1::Conversation::IDLE && waits_for_prompt(); }
+
+bool dialogue::is_resting() const { return row_.state() == v1::Conversation::SUSPENDED && waits_for_prompt(); }
+
+void dialogue::wish() {
+  if (!ready_ || over_ || gone_)
+    return;
+  if (ends_ || row_.state() == v1::Conversation::ENDED) {
+    internal::ToDriver stop;
+    stop.mutable_stop()->set_grace_ms(stop_grace_ms);
+    if (!std::exchange(stop_given_, true))
+      say(stop);
+    return;
+  }
+  wish_rules();
+  wish_options();
+  wish_prompts(); // an interrupt is about those that came before it
+  wish_interrupt();
+  wish_answers();
+  send_next();
+}
+
+void dialogue::wish_rules() {
+  internal::ToDriver rules;
+  auto& p = *rules.mutable_permissions();
+  p.set_kind(kind_of(row_.permissions()));
+  p.set_end_ms(row_.permissions_end_ms());
+  *p.mutable_allowed() = row_.allowed();
+  if (auto now = rules.SerializeAsString(); now != permissions_given_) {
+    permissions_given_ = std::move(now);
+    say(rules);
+  }
+  if (!locks_)
+    return;
+  internal::ToDriver held;
+  *held.mutable_locks() = *locks_;
+  if (auto now = held.SerializeAsString(); now != locks_given_) {
+    locks_given_ = std::move(now);
+    say(held);
+  }
+}
+
+/// The same for each life of the node, so that the driver knows a repeat.
+std::string dialogue::wish_id(std::uint32_t number) const {
+  return uuid_of(sha256(concat({row_.id(), "/", generation_, "/wish/", number})).substr(0, 16));
+}
+
+void dialogue::wish_options() {
+  const auto n = row_.wishes();
+  if (n <= row_.wishes_told() || n <= wishes_given_)
+    return;
+  wishes_given_ = n;
+  internal::ToDriver out;
+  out.mutable_set()->set_id(wish_id(n));
+  out.mutable_set()->set_model(row_.wished_model());
+  out.mutable_set()->set_mode(row_.wished_mode());
+  say(out);
+}
+
+void dialogue::wish_interrupt() {
+  const auto n = row_.interrupts();
+  if (n <= row_.interrupts_told() || n <= interrupts_given_)
+    return;
+  interrupts_given_ = n;
+  internal::ToDriver out;
+  out.mutable_interrupt()->set_id(uuid_of(sha256(concat({row_.id(), "/", generation_, "/interrupt/", n})).substr(0, 16)));
+  effects_.emplace_back(to_driver{agents::encode_driver_frame(out), n});
+}
+
+// -- decisions -----------------------------------------------------------------------------------
+
+void dialogue::wish_answers() {
+  for (auto& [id, d] : denials_)
+    if (!std::exchange(d.given, true))
+      effects_.emplace_back(to_driver{d.frame});
+  for (const auto& [id, known] : approvals_) {
+    const auto& a = known.row;
+    if (a.delivery() != v1::Approval::PENDING || answers_given_.contains(id))
+      continue;
+    if (!allows(a) || judged_.contains(id)) {
+      answers_given_.insert(id);
+      give_answer(a);
+    } else if (judging_.insert(id).second) {
+      judge_answer check{id, {}};
+      check.question.set_tool(a.kind() == v1::Approval::COMMAND ? "Bash" : "Write");
+      check.question.set_input(a.edited_input().empty() ? a.body() : a.edited_input());
+      check.question.set_directory(row_.directory());
+      effects_.emplace_back(std::move(check));
+    }
+  }
+}
+
+/// A peer may have locked the file while the person thought about it.
+void dialogue::give_answer(const v1::Approval& a) {
+  const auto checked = judged_.find(a.id());
+  const auto& why_not = checked == judged_.end() ? std::string{} : checked->second;
+  const auto fill = [&](std::string option, const std::string& text) {
+    internal::ToDriver out;
+    auto& answer = *out.mutable_answer();
+    answer.set_request_id(a.native_id());
+    answer.set_generation(generation_);
+    answer.set_option(std::move(option));
+    answer.set_text(text);
+    answer.set_digest(a.action_digest());
+    return out;
+  };
+  if (!why_not.empty())
+    return say(fill("deny", why_not));
+  auto out = fill(a.decision().empty() ? "deny" : a.decision(), a.message());
+  out.mutable_answer()->set_edited_input(a.edited_input());
+  for (const auto& part : a.answers())
+    (*out.mutable_answer()->mutable_answers())[part.question()] = part.choice();
+  auto frame = agents::encode_driver_frame(out);
+  if (frame.empty())
+    return say(fill("deny", "The answer is too long for the agent. Ask in smaller parts."));
+  effects_.emplace_back(to_driver{std::move(frame)});
+}
+
+// -- prompts -------------------------------------------------------------------------------------
+
+void dialogue::send_prompt(const v1::Prompt& p) {
+  internal::PromptPart part;
+  part.set_id(p.id());
+  part.set_generation(generation_);
+  part.set_steer(p.steer());
+  std::string_view rest = p.text();
+  part.set_begins(true);
+  do {
+    auto piece = utf8_prefix(rest, limits::driver_part_bytes_max);
+    if (piece.empty())
+      piece = rest.substr(0, limits::driver_part_bytes_max);
+    rest.remove_prefix(piece.size());
+    internal::ToDriver out;
+    *out.mutable_prompt() = part;
+    out.mutable_prompt()->set_text(std::string{piece});
+    out.mutable_prompt()->set_last(rest.empty() && p.attachments().empty());
+    say(out);
+    part.set_begins(false);
+  } while (!rest.empty());
+  for (int i = 0; i < p.attachments_size(); ++i) {
+    const auto& file = p.attachments(i);
+    part.set_media_type(file.media_type());
+    part.set_name(file.name());
+    effects_.emplace_back(file_to_driver{part, file, i + 1 == p.attachments_size()});
+  }
+}
+
+void dialogue::wish_prompts() {
+  for (const auto& [id, known] : prompts_)
+    if (known.row.state() == v1::Prompt::SENDING && known.row.generation() == generation_ && given_.insert(id).second)
+      send_prompt(known.row);
+}
+
+/// Into the turn that is open the first that steers; else, when nothing is under way, the first that steers or the oldest.
+const v1::Prompt* dialogue::next_prompt() const {
+  const bool in_turn = !open_turn_.empty() || !row_.open_turn().empty();
+  const v1::Prompt* next = nullptr;
+  for (const auto& [id, known] : prompts_) {
+    const auto& p = known.row;
+    if (is_under_way(p) && !in_turn)
+      return nullptr;
+    if (p.state() != v1::Prompt::QUEUED || (in_turn && !p.steer()))
+      continue;
+    const bool goes_before = !next || (p.steer() == next->steer() ? p.number() < next->number() : p.steer());
+    if (goes_before)
+      next = &p;
+  }
+  return next;
+}
+
+void dialogue::send_next() {
+  const auto state = row_.state();
+  const bool takes = state == v1::Conversation::STARTING || state == v1::Conversation::IDLE || state == v1::Conversation::SUSPENDED ||
+                     state == v1::Conversation::RUNNING || state == v1::Conversation::BLOCKED;
+  if (!sending_.empty() || row_.held() || !inbox_.empty() || !takes)
+    return;
+  const auto* next = next_prompt();
+  if (!next || refused_.contains(next->id()))
+    return;
+  sending_ = next->id();
+  v1::Command command;
+  report(command).set_sending(sending_);
+  ask_for(std::move(command), [this](const v1::Reply& r) {
+    const auto id = std::exchange(sending_, {});
+    auto known = prompts_.find(id);
+    if (known == prompts_.end())
+      return;
+    if (r.has_refusal() || r.conversation().prompt().state() != v1::Prompt::SENDING) {
+      refused_.insert(id);
+      return;
+    }
+    known->second.revision = r.revision();
+    known->second.row.set_state(v1::Prompt::SENDING);
+    known->second.row.set_generation(generation_);
+  });
+  run();
+}
+
+} // namespace swarm
