@@ -138,11 +138,15 @@ void core::answer(const internal::Answer& a, moment now) {
   }
   if (!agent_ || agent_->end)
     return refuse("The agent does not run any more, and nobody waits for an answer");
-  auto given = a;
-  // The fabric keeps the pattern, where a person can take it back; the agent would keep a rule that nobody sees.
-  if (rules_.are_known() && a.option() == "always" && a.edited_input().empty() && agent_->with_pattern.contains(a.request_id()))
-    given.set_option("allow");
-  auto line = agent_->stream.answer(given);
+  // The fabric keeps the pattern, where a person can take it back; the agent would keep a rule that nobody sees. Only a node that has no patterns
+  // leaves it to the agent, as far as that can.
+  auto once = a;
+  const bool is_pattern = a.option() == "always" && a.edited_input().empty() && agent_->with_pattern.contains(a.request_id());
+  if (is_pattern)
+    once.set_option("allow");
+  auto line = agent_->stream.answer(is_pattern && rules_.are_known() ? once : a);
+  if (!line && is_pattern)
+    line = agent_->stream.answer(once);
   if (!line)
     return refuse(line.failure().why);
   agent_->with_pattern.erase(a.request_id());

@@ -303,4 +303,7 @@ TEST_CASE("always of a pattern is kept by the fabric and not by the agent, unles
   asks(older);
   older.answer("r", "always");
   CHECK(older.lines_with("updatedPermissions") == 1);
+  older.asks("x", "Task", {{"prompt", "p"}}); // for which the agent has no rule
+  older.answer("x", "always");
+  CHECK(older.answers().back().delivered());
 }

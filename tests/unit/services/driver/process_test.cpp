@@ -1,4 +1,5 @@
 // The real program with a shell script as its agent.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -179,6 +180,18 @@ TEST_CASE("what an agent leaves behind ends with it, and a notice says so") {
   CHECK(gone(static_cast<pid_t>(std::stol(end.text()))));
 }
 
+TEST_CASE("an agent that has ended leaves no dead process below a driver that goes on") {
+  running d{one_turn + "; exit 0", {"claude", "--generation", "1", "--limits", "conversation_silence=60000", "--", "/bin/sh", "-c"}};
+  d.hello();
+  d.prompt(test::prompt_1);
+  d.next(turn_ended);
+  d.prompt(test::prompt_2);
+  d.next(exited);
+  const auto all = list_processes();
+  CHECK(std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == d.pid; }));
+  CHECK(read_process(d.pid));
+}
+
 TEST_CASE("a driver whose input ends goes away with its agent, and a driver that is killed takes its agent along") {
   for (const bool is_killed : {false, true}) {
     running d{one_turn};
@@ -213,8 +226,11 @@ TEST_CASE("a line without an end and garbage do not end the driver") {
 }
 
 TEST_CASE("a driver refuses a harness that it does not know, and a program that is missing") {
-  for (const auto& arguments :
-       {std::vector<std::string>{"codex", "--", "codex"}, {"claude"}, {"claude", "--generation", "x", "--", "p"}, {"claude", "extra", "--", "p"}}) {
+  for (const auto& arguments : {std::vector<std::string>{"codex", "--", "codex"},
+                                {"claude"},
+                                {"claude", "--generation", "x", "--", "p"},
+                                {"claude", "extra", "--", "p"},
+                                {"claude", "--limits", "actor_idle=1", "--", "p"}}) {
     running d{"", [&] {
                 auto a = arguments;
                 if (a.size() == 1)
