@@ -49,6 +49,16 @@ std::string written_path(const json_view::members& input, std::string_view direc
   return path.size() <= claude_stream::path_bytes_max ? path : std::string{};
 }
 
+/// Of the input of a tool that is no shell, in place of all of it; empty when it names none.
+std::string what_names_files(const json_view& input) {
+  const json_view::members all{input};
+  std::string out;
+  for (const auto* name : {"file_path", "notebook_path", "path", "file", "filePath", "absolute_path"})
+    if (auto path = all[name]; path.is_text() && path.raw().size() <= claude_stream::path_bytes_max)
+      out += concat({out.empty() ? "{" : ",", json_quoted(name), ":", path.raw()});
+  return out.empty() ? out : out + "}";
+}
+
 std::string title_of(const internal::Request& request, const json_view::members& asked, const json_view::members& input) {
   std::string about;
   if (request.choices_size() > 0)
@@ -204,10 +214,12 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
   question.set_directory(bounded(input["cwd"].text(), path_bytes_max));
   question.set_call(claude_id(input["tool_use_id"].text()));
   question.set_after(after);
-  const auto asked = input["tool_input"].raw();
-  question.set_too_long(asked.size() > part_bytes_max);
-  if (!question.too_long())
-    question.set_input(std::string{asked});
+  auto asked = std::string{input["tool_input"].raw()};
+  if (const bool is_long = asked.size() > part_bytes_max) {
+    asked = kind_of(question.tool()) == internal::Request::COMMAND ? std::string{} : what_names_files(input["tool_input"]);
+    question.set_too_long(is_long && asked.empty());
+  }
+  question.set_input(std::move(asked));
   if (!after)
     hooks_.insert_or_assign(question.id(), native);
   *say().mutable_hook_question() = std::move(question);

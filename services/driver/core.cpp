@@ -41,7 +41,7 @@ void core::heard(const internal::ToDriver& frame, moment now) {
   if (!out_.is_connected())
     return;
   if (frame.has_stored())
-    out_.stored(frame.stored().seq());
+    stored(frame.stored().seq(), now);
   else if (frame.has_stop())
     stop(frame.stop(), now);
   else if (frame.has_locks() && frame.locks().ByteSizeLong() <= locked_bytes_max)
@@ -50,16 +50,38 @@ void core::heard(const internal::ToDriver& frame, moment now) {
     rules_.set(frame.permissions(), now);
   else if (frame.has_hook_answer())
     hook_answer(frame.hook_answer());
-  if (out_.waiting() > waiting_frames_max)
-    return; // swarmd asks again
-  if (frame.has_prompt())
-    prompt(frame.prompt(), now);
-  else if (frame.has_answer())
-    answer(frame.answer(), now);
   else if (frame.has_interrupt())
     interrupt(frame.interrupt(), now);
-  else if (frame.has_set())
+  else if (frame.has_prompt() || frame.has_answer() || frame.has_set())
+    wished(frame, now);
+}
+
+/// Each makes frames: while too many wait to be stored it waits as well.
+void core::wished(const internal::ToDriver& frame, moment now) {
+  if (out_.waiting() > waiting_frames_max || !later_.empty()) {
+    later_bytes_ += frame.ByteSizeLong();
+    later_.push_back(frame);
+    if (later_bytes_ <= waiting_bytes_max)
+      return;
+    is_broken_ = true; // it stores nothing and asks for ever
+    notice("unreadable", "The node asks for more than the driver has room for and stores nothing; the driver ends", now);
+    stop(limits::kill_grace(), 1, now);
+  } else if (frame.has_prompt()) {
+    prompt(frame.prompt(), now);
+  } else if (frame.has_answer()) {
+    answer(frame.answer(), now);
+  } else {
     set(frame.set(), now);
+  }
+}
+
+void core::stored(std::uint64_t seq, moment now) {
+  out_.stored(seq);
+  if (later_.empty() || out_.waiting() > waiting_frames_max)
+    return;
+  later_bytes_ = 0;
+  for (const auto& frame : std::exchange(later_, {}))
+    wished(frame, now);
 }
 
 void core::hello(const internal::DriverHello& h, moment now) {
@@ -68,6 +90,8 @@ void core::hello(const internal::DriverHello& h, moment now) {
   if (settings_.generation == 0)
     settings_.generation = h.generation();
   prompts_.drop_unfinished(); // its other parts went to whoever was here before
+  later_.clear();             // and who comes says it again
+  later_bytes_ = 0;
   internal::Ready ready;
   ready.set_protocol(std::clamp(h.protocol(), 1U, protocol));
   ready.set_driver_version(settings_.version);

@@ -51,7 +51,7 @@ public:
   static constexpr std::chrono::milliseconds linger{10'000};       // for the last frames
   static constexpr std::size_t held_options_max = 16;
   static constexpr std::size_t waiting_bytes_max = 64 * limits::mib;            // of prompts that the agent has not taken
-  static constexpr std::size_t waiting_frames_max = 4'096;                      // with more, a swarmd that stores nothing is not heard
+  static constexpr std::size_t waiting_frames_max = 4'096;                      // with more, what swarmd wishes waits until it stores some
   static constexpr std::size_t remembered_max = 1'024;                          // interrupts, and answers
   static constexpr std::size_t asked_bytes_max = limits::driver_ring_bytes / 2; // of a request: nothing of it is stored before it is whole
   static constexpr std::size_t unasked_bytes_max = 1 * limits::mib;             // that the agent is given beside prompts; with more it is not read
@@ -132,6 +132,8 @@ private:
   // core.cpp
   void heard(const internal::ToDriver& frame, moment now);
   void hello(const internal::DriverHello& h, moment now);
+  void wished(const internal::ToDriver& frame, moment now);
+  void stored(std::uint64_t seq, moment now);
   void stop(const internal::StopDriver& s, moment now);
   void stop(std::chrono::milliseconds grace, int status, moment now);
   void end_agent(std::chrono::milliseconds grace, moment now);
@@ -187,6 +189,8 @@ private:
   agents::request_names names_;
 
   prompt_table prompts_;
+  std::deque<internal::ToDriver> later_;
+  std::size_t later_bytes_ = 0;
   std::deque<driver::prompt> held_;
   std::size_t held_bytes_ = 0;
   std::deque<internal::SetOption> held_options_;

@@ -364,16 +364,23 @@ TEST_CASE("a request that a driver does not know is refused at once") {
   CHECK(json::parse(o.to_agent)["response"]["request_id"] == "e");
 }
 
-TEST_CASE("a hook is answered once and one with a long input is not shown") {
+TEST_CASE("a hook is answered once and of a long input only the files that it names are shown, and nothing of a shell command") {
   world w;
-  auto hook = [&](const std::string& id, const std::string& content) {
-    json input{{"hook_event_name", "PreToolUse"}, {"tool_name", "Write"}, {"tool_input", {{"content", content}}}};
+  auto hook = [&](const std::string& id, const std::string& content, const std::string& tool = "Write", const std::string& file = {}) {
+    json input{{"hook_event_name", "PreToolUse"}, {"tool_name", tool}, {"tool_input", {{"content", content}}}};
+    if (!file.empty())
+      input["tool_input"]["file_path"] = file;
     return w.read({{"type", "control_request"}, {"request_id", id}, {"request", {{"subtype", "hook_callback"}, {"input", input}}}}).said;
   };
   CHECK_FALSE(hook("h", "x")[0].hook_question().too_long());
   auto long_one = hook("l", std::string(claude_stream::part_bytes_max, 'x'));
   CHECK(long_one[0].hook_question().too_long());
   CHECK(long_one[0].hook_question().input().empty());
+  const std::string content(claude_stream::part_bytes_max, 'x');
+  auto with_file = hook("f", content, "Write", "/repo/\"x\"")[0].hook_question();
+  CHECK_FALSE(with_file.too_long());
+  CHECK(json::parse(with_file.input()) == json{{"file_path", "/repo/\"x\""}});
+  CHECK(hook("b", content, "Bash", "/repo/x")[0].hook_question().too_long());
   internal::HookAnswer a;
   a.set_question_id("h");
   CHECK(given(w.stream.answer_hook(a)) == json::object());

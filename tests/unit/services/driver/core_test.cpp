@@ -622,6 +622,26 @@ TEST_CASE("an agent whose hook questions nobody takes is not read for ever, nor 
   CHECK(w.all.size() == before + 1); // no question again
 }
 
+TEST_CASE("an answer that comes while too much waits to be stored is given when some is, and an interrupt at once") {
+  auto w = in_a_turn();
+  w.asks("r");
+  json blocks = json::array();
+  for (int i = 0; i < 4'000; ++i)
+    blocks.push_back({{"type", "text"}, {"text", std::string(700, 'x')}});
+  std::string lines;
+  for (const auto* message : {"m1", "m2", "m3"})
+    lines += json{{"type", "assistant"}, {"message", {{"id", message}, {"content", blocks}}}}.dump() + "\n";
+  w.agent_writes(lines);
+  w.answer("r", "allow");
+  CHECK(w.lines_with("\"behavior\"") == 0);
+  while (!w.core.reads_agent())
+    w.stored(w.last_seq);
+  CHECK(w.lines_with("\"behavior\":\"allow\"") == 1);
+  w.agent_writes(lines);
+  w.interrupt("i");
+  CHECK(w.lines_with("\"subtype\":\"interrupt\"") == 1);
+}
+
 TEST_CASE("a driver that is told to stop ends though nobody stores what its agent has said") {
   auto w = in_a_turn();
   w.says("m", std::string(5'000'000, 'y'));
