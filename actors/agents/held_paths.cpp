@@ -78,6 +78,10 @@ std::string why_held(const held_path& h) {
   return concat({"Peers hold more files than the driver knows of, and ", h.path, " may be one of them", away});
 }
 
+bool writes_files(const internal::HookQuestion& question, const std::string& home) {
+  return question.too_long() || !paths_of(question, home).empty();
+}
+
 std::string kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion& question, const std::string& home) {
   for (const auto& w : directories.empty() ? std::vector<shell::written_path>{} : paths_of(question, home))
     if (const auto* directory = shell::reached_directory(w, directories))

@@ -20,6 +20,9 @@ held_path held_against(const internal::Locks& held, const internal::HookQuestion
 /// The same in words, while no node answers; empty when nothing is in its way.
 std::string why_held(const held_path&);
 
+/// Whether it obviously writes a file, or does not show what it does.
+bool writes_files(const internal::HookQuestion& question, const std::string& home);
+
 /// The first of the directories that the tool writes into; empty when it writes into none.
 std::string kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion& question, const std::string& home);
 /// Why, for the agent.

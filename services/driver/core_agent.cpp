@@ -266,11 +266,11 @@ void core::take_hook(internal::FromDriver f, moment now) {
   const auto& q = f.hook_question();
   if (!q.after()) {
     // No node is needed for it, and it holds while there is none.
-    if (auto directory = agents::kept_out_of(settings_.at.kept_out, q, settings_.at.home); !directory.empty()) {
+    if (auto why = rules_.why_not_run(q); !why.empty()) {
       internal::HookAnswer answer;
       answer.set_question_id(q.id());
       answer.set_denied(true);
-      answer.set_text(agents::no_agent_writes(directory));
+      answer.set_text(std::move(why));
       return hook_answer(answer);
     }
     agent_->hooks.insert_or_assign(q.id(), hook{q, now.boot_ms + limits::hook_question_deadline().count()});

@@ -22,6 +22,7 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+constexpr std::string_view nothing_changes = "Nothing may be changed in this conversation for now; say what you would do";
 /// What only a person can answer, like a question.
 constexpr std::array<std::string_view, 1> for_people{"ExitPlanMode"};
 /// What changes nothing; the agent asks for it outside of its directory.
@@ -122,6 +123,12 @@ std::string permission_rules::matching_pattern(const internal::Request& asked, s
   return {};
 }
 
+std::string permission_rules::why_not_run(const internal::HookQuestion& question) const {
+  if (auto directory = agents::kept_out_of(at_.kept_out, question, at_.home); !directory.empty())
+    return agents::no_agent_writes(directory);
+  return permissions_.kind() == rule_kind::PLAN && agents::writes_files(question, at_.home) ? std::string{nothing_changes} : std::string{};
+}
+
 ruling permission_rules::decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks,
                                 moment now) const {
   const auto question = as_question(asked, body, here);
@@ -136,7 +143,7 @@ ruling permission_rules::decide(const internal::Request& asked, std::string_view
   if (asked.kind() == internal::Request::QUESTION || is_one_of(asked.tool(), for_people))
     return {};
   if (kind == rule_kind::PLAN && !is_one_of(asked.tool(), reading))
-    return denied("plan", "Nothing may be changed in this conversation for now; say what you would do");
+    return denied("plan", std::string{nothing_changes});
   ruling allowed{ruling::kind::allow};
   if (is_auto(now))
     allowed.rule = "auto";

@@ -37,6 +37,8 @@ public:
 
   /// `asked` is the request without its body. `here` is the directory that the agent is in.
   ruling decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks, moment now) const;
+  /// Why a tool may not run, whether the agent asks for it or not (its own settings may allow it); empty when it may.
+  std::string why_not_run(const internal::HookQuestion& question) const;
   /// What would allow exactly this; empty when no pattern can.
   std::string pattern_of(const internal::Request& asked, std::string_view body) const;
 

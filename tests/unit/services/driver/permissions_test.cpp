@@ -161,6 +161,19 @@ TEST_CASE("plan denies what changes something and asks for what reads") {
   CHECK(outcome(w, "ExitPlanMode", {{"plan", "p"}}) == "asked");
 }
 
+TEST_CASE("under plan a tool that writes does not run either when the agent's own settings let it") {
+  auto w = in_a_turn();
+  permit(w, kind::PLAN);
+  w.asks_hook("write", "Edit", file("/repo/x"));
+  w.asks_hook("shell", "Bash", command("echo x > y"));
+  w.asks_hook("look", "Bash", command("ls"));
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 2);
+  CHECK(w.all.back().hook_question().id() == "look");
+  permit(w, kind::ASK);
+  w.asks_hook("again", "Edit", file("/repo/x"));
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 2);
+}
+
 TEST_CASE("auto-edit writes plain files below the directory and asks for everything else") {
   scratch dir;
   const auto repo = (dir.path / "repo").string();
