@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t locks_per_round = 3;
 constexpr std::size_t keys_per_round = 3;
+constexpr std::size_t approvals_read = 100; // of each client in the end; the store forgets the oldest that have ended
 constexpr auto settle_deadline = 30s;
 
 std::string numbered(const char* what, std::size_t round, std::size_t i) {
@@ -31,21 +32,26 @@ bool names_loss(const std::string& text) { return text.find("node_restarted") !=
 struct load::objects {
   std::atomic<bool> stop{false};
   std::mutex mutex;
-  std::vector<std::string> tasks;   // of this round
-  std::set<std::string> all_tasks;  // acknowledged
-  std::set<std::string> dispatched; // acknowledged tasks of workers
+  std::vector<std::string> tasks;     // of this round
+  std::set<std::string> all_tasks;    // acknowledged
+  std::set<std::string> dispatched;   // acknowledged tasks of workers
+  std::vector<std::string> approvals; // of this round
 
   void add_task(const std::string& id) {
     std::lock_guard guard{mutex};
     tasks.push_back(id);
     all_tasks.insert(id);
   }
-  std::string some_task(std::mt19937& rng) {
+  std::string some_task(std::mt19937& rng) { return one_of_the_last(tasks, rng); }
+  std::string some_approval(std::mt19937& rng) { return one_of_the_last(approvals, rng); }
+
+private:
+  std::string one_of_the_last(const std::vector<std::string>& all, std::mt19937& rng) {
     std::lock_guard guard{mutex};
-    if (tasks.empty())
+    if (all.empty())
       return {};
-    auto from = tasks.size() > 6 ? tasks.size() - 6 : 0;
-    return tasks[from + rng() % (tasks.size() - from)];
+    auto from = all.size() > 6 ? all.size() - 6 : 0;
+    return all[from + rng() % (all.size() - from)];
   }
 };
 
@@ -69,6 +75,30 @@ void load::speak(fault_client& me, std::mt19937& rng) const {
   me.speak_through(!speaks || (silent_ >> node & 1U) != 0 ? nullptr : where_.nodes[node]);
 }
 
+/// Some are asked for, and all decide on them, each by an answer of its own.
+void load::approvals(fault_client& me, std::mt19937& rng, const std::string& subject, std::chrono::milliseconds deadline) {
+  const auto id = shared_->some_approval(rng);
+  const auto own = "c" + std::to_string(rng() % 8);
+  if (id.empty() || rng() % 3 == 0) {
+    std::vector<std::string> options;
+    for (int i = 0; i < 8; ++i)
+      options.push_back("c" + std::to_string(i));
+    const auto timeout = rng() % 2 == 0 ? 0ms : std::chrono::milliseconds{200 + rng() % 1'500};
+    if (auto made = me.request_approval(subject, options, timeout, deadline); !made.empty()) {
+      std::lock_guard guard{shared_->mutex};
+      shared_->approvals.push_back(made);
+    }
+    return;
+  }
+  if (rng() % 6 == 0)
+    return me.withdraw(deadline);
+  // The node lets the operator decide, whatever it is about.
+  me.speak_through(where_.nodes.front());
+  me.decide(id, own, {}, deadline);
+  me.speak_through(nullptr);
+  me.read_approvals(1, deadline);
+}
+
 void load::work(std::size_t index) {
   auto& me = *clients_[index];
   std::mt19937 rng(seed_ + static_cast<unsigned>(1'000 * rounds_ + index));
@@ -84,7 +114,10 @@ void load::work(std::size_t index) {
     // Some callers have no patience: theirs are the unknown outcomes.
     auto deadline = rng() % 4 == 0 ? std::chrono::milliseconds{20 + rng() % 300} : std::chrono::milliseconds{10s};
     auto unique = std::to_string(round) + "-" + std::to_string(index) + "-" + std::to_string(n);
-    switch (rng() % 12) {
+    // Where a scope is shared, people of other hosts may not decide.
+    switch (rng() % (where_.scope.empty() ? 14 : 12)) {
+      case 12:
+      case 13: approvals(me, rng, "approval-" + unique, deadline); break;
       case 0:
       case 1:
       case 2:
@@ -144,6 +177,7 @@ void load::round(const std::function<void()>& harm) {
   {
     std::lock_guard guard{shared_->mutex};
     shared_->tasks.clear();
+    shared_->approvals.clear();
   }
   std::mutex mutex;
   std::exception_ptr failed;
@@ -208,6 +242,7 @@ std::string load::progress(fault_client& me, std::size_t index) {
   auto task = me.create_task("after-" + name, settle_deadline);
   if (task.empty() || !me.claim(task, settle_deadline) || !me.complete(task, settle_deadline))
     return "client " + name + " cannot do a task";
+  me.read_approvals(approvals_read, settle_deadline);
   me.set("after-" + name, "x", settle_deadline);
   if (me.read_key("after-" + name, settle_deadline) != "x")
     return "client " + name + " cannot write a key";

@@ -60,6 +60,7 @@ private:
   /// In a scope that hosts share it is a file of the checkout, whichever host names it.
   std::string lock_path(const std::string& name) const;
   void speak(fault_client&, std::mt19937&) const;
+  void approvals(fault_client&, std::mt19937&, const std::string& subject, std::chrono::milliseconds deadline);
   bool is_out(std::size_t client) const { return out_.contains(client % where_.nodes.size()); }
   std::string progress(fault_client&, std::size_t index);
 

@@ -463,6 +463,80 @@ std::string fault_client::request_spawn(const std::string& key, const std::strin
   return r ? r->spawn().spawn().id() : "";
 }
 
+// -- approvals -----------------------------------------------------------------------------
+
+namespace {
+
+/// What the history calls the end of an approval; "open" without one.
+std::string end_of(const v1::Approval& a) {
+  if (a.decided_at_ms() == 0)
+    return "open";
+  return !a.withdrawn().empty() ? "withdrawn" : a.decision().empty() ? "expired" : a.decision();
+}
+
+} // namespace
+
+std::string fault_client::request_approval(const std::string& subject, const std::vector<std::string>& options, milliseconds timeout,
+                                           milliseconds deadline) {
+  constexpr auto margin = milliseconds{50}; // the node counts whole milliseconds of another clock
+  auto cmd = command();
+  auto& a = *cmd.mutable_request_approval();
+  a.set_subject(subject);
+  a.set_timeout_ms(timeout.count());
+  for (const auto& option : options)
+    a.add_options(option);
+  const auto before = steady::now();
+  const auto r = execute(cmd, deadline);
+  if (!r || r->has_refusal())
+    return {};
+  const auto& id = asked_.emplace_back(r->approval().id());
+  if (timeout.count() > 0) {
+    auto ns = [&](steady::time_point t) { return std::chrono::duration_cast<std::chrono::nanoseconds>((t + timeout).time_since_epoch()).count(); };
+    history_.happens("approval", id, {"expire", "", "", 0}, ns(before - margin), ns(steady::now() + margin));
+  }
+  return id;
+}
+
+bool fault_client::decide(const std::string& approval, const std::string& option, const std::string& digest, milliseconds deadline) {
+  auto cmd = command();
+  auto& d = *cmd.mutable_decide_approval();
+  d.set_approval_id(approval);
+  d.set_option(option);
+  d.set_action_digest(digest);
+  return recorded("approval", approval, "decide", {option, 0}, cmd, deadline,
+                  [](const v1::Reply& x) {
+                    return sight{x.approval().decision(), 0};
+                  })
+    .has_value();
+}
+
+void fault_client::may_be_withdrawn(const std::string& approval) {
+  history_.unknown(history_.invoke("approval", approval, {"withdraw", "its node", "", 0}));
+}
+
+void fault_client::withdraw(milliseconds deadline) {
+  if (asked_.empty())
+    return;
+  auto cmd = command();
+  cmd.mutable_withdraw_approval()->set_approval_id(asked_.back());
+  recorded("approval", asked_.back(), "withdraw", {}, cmd, deadline, [](const v1::Reply&) { return sight{}; });
+}
+
+void fault_client::read_approvals(std::size_t newest, milliseconds deadline) {
+  for (auto i = asked_.size() - std::min(asked_.size(), newest); i < asked_.size(); ++i) {
+    auto q = client_.query();
+    q.mutable_list_approvals()->set_id(asked_[i]);
+    const auto id = history_.invoke("approval", asked_[i], {"get", session_, "", 0});
+    const auto a = ask(q, deadline);
+    if (!a)
+      history_.unknown(id);
+    else if (says_gone(*a))
+      history_.fail(id, history::told_gone);
+    else
+      history_.ok(id, a->approvals().approvals_size() == 1 ? end_of(a->approvals().approvals(0)) : "lost");
+  }
+}
+
 void fault_client::repeat_last(milliseconds deadline) {
   // Of a token that is no longer valid nothing was remembered.
   if (!last_reply_ || says_gone(*last_reply_))

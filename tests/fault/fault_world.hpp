@@ -61,6 +61,14 @@ public:
   std::string dispatch(const std::string& key, const std::string& script, milliseconds deadline, unsigned retries = 0, const std::string& on = {},
                        const std::string& directory = {});
   std::string request_spawn(const std::string& key, const std::string& script, milliseconds deadline, const std::string& on = {});
+  /// A question with these options; its id. With a timeout the history knows when it ends by itself.
+  std::string request_approval(const std::string& subject, const std::vector<std::string>& options, milliseconds timeout, milliseconds deadline);
+  bool decide(const std::string& approval, const std::string& option, const std::string& digest, milliseconds deadline);
+  /// From now on its node may withdraw it.
+  void may_be_withdrawn(const std::string& approval);
+  /// Of the newest that it has asked for: takes it back; looks what has become of that many.
+  void withdraw(milliseconds deadline);
+  void read_approvals(std::size_t newest, milliseconds deadline);
   /// Repeats the last answered request: it must get the same answer.
   void repeat_last(milliseconds deadline);
 
@@ -111,6 +119,7 @@ private:
   std::uint64_t fence_ = 0;
   std::string claimed_;
   std::uint64_t claim_fence_ = 0;
+  std::vector<std::string> asked_; // approvals, the newest last
   std::string seen_key_;
   std::uint64_t seen_revision_ = 0;
   v1::ExecuteRequest last_;
