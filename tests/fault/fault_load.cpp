@@ -313,6 +313,11 @@ load_figures load::check() const {
     f.answered += c->answered;
     f.repeats += c->repeats;
   }
+  for (const auto& o : all)
+    if (o.model == "approval" && o.out && o.out->ok) {
+      f.decided += o.in.op == "decide";
+      f.expired += o.in.op == "get" && o.out->text == "expired";
+    }
   f.checked = history::check_all(all);
   if (!f.checked.accepted)
     f.checked.why += events_about(clients_.front()->raw(), f.checked.object);

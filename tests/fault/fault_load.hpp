@@ -17,7 +17,8 @@ struct load_figures {
   std::size_t operations = 0; // recorded
   std::size_t unknown = 0;
   std::size_t answered = 0;
-  std::size_t repeats = 0; // calls sent again with the same id
+  std::size_t repeats = 0;              // calls sent again with the same id
+  std::size_t decided = 0, expired = 0; // approvals: granted decisions, and ends that somebody has seen
   history::report checked;
 };
 

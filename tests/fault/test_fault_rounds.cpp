@@ -11,10 +11,10 @@ using namespace swarm::testing;
 namespace {
 
 void print(const char* what, std::size_t kills, unsigned seed, const load_figures& f, double seconds) {
-  std::printf("%s: seed %u, %zu kills in %.0f s, %zu operations (%zu answered calls, %zu repeated), %zu unknown outcomes, %zu objects, "
-              "checked in %.0f ms (%zu states)\n",
-              what, seed, kills, seconds, f.operations, f.answered, f.repeats, f.unknown, f.checked.objects, f.checked.milliseconds,
-              f.checked.visited);
+  std::printf("%s: seed %u, %zu kills in %.0f s, %zu operations (%zu answered calls, %zu repeated), %zu unknown outcomes, %zu approvals "
+              "decided, %zu seen expired, %zu objects, checked in %.0f ms (%zu states)\n",
+              what, seed, kills, seconds, f.operations, f.answered, f.repeats, f.unknown, f.decided, f.expired, f.checked.objects,
+              f.checked.milliseconds, f.checked.visited);
   std::fflush(stdout);
 }
 
@@ -49,6 +49,7 @@ TEST_CASE("a node that is killed under load keeps every answered promise and mak
   CHECK_MESSAGE(workers.empty(), workers);
   print("kill -9 rounds", rounds, seed, figures, since(started));
   CHECK(figures.answered > 50 * rounds);
+  CHECK(figures.decided > rounds);
 }
 
 TEST_CASE("actors killed under load lose no answer: writer, watch hub, readers, processes, scopes") {
