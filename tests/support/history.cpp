@@ -251,8 +251,12 @@ std::string approval_model::bytes(const state& s) { return join({s.end}); }
 std::optional<approval_model::state> approval_model::step(state s, const call& in, const answer* out) const {
   const auto is_open = s.end.empty();
   if (in.op == "get") {
-    const auto fits = !out || out->text == (is_open ? "open" : s.end) || (s.end == "expired" && out->text == "open");
-    return fits ? std::optional{std::move(s)} : std::nullopt;
+    const auto is_passed = s.end == "passed", is_over = s.end == "over";
+    if (!out || out->text == (is_open ? "open" : s.end) || ((is_passed || is_over) && out->text == "open"))
+      return s;
+    if ((out->text == "expired" && (is_passed || is_over)) || (out->text == "withdrawn" && is_over))
+      return state{out->text};
+    return std::nullopt;
   }
   if (in.op == "decide") {
     if (out && (out->ok != is_open || (out->ok && out->text != in.text)))
@@ -263,7 +267,9 @@ std::optional<approval_model::state> approval_model::step(state s, const call& i
     return std::nullopt;
   if (out && !out->ok)
     return std::nullopt;
-  return is_open ? state{in.op == "expire" ? "expired" : "withdrawn"} : std::move(s);
+  if (in.op == "withdraw" && s.end == "passed")
+    return state{"over"};
+  return is_open ? state{in.op == "expire" ? "passed" : "withdrawn"} : std::move(s);
 }
 
 std::string dedup_model::bytes(const state& s) { return join({s.answered ? "1" : "0", s.ok ? "1" : "0", s.text, std::to_string(s.number)}); }

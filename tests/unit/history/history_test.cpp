@@ -293,6 +293,14 @@ TEST_CASE("nothing is decided after its deadline, nor when it was withdrawn, and
   CHECK_FALSE(script("approval").did(3, 6, expire, yes()).did(7, 8, allow, decided).explained());
   CHECK_FALSE(script("approval").did(3, 6, expire, yes()).did(1, 2, allow, no()).explained());
   CHECK_FALSE(script("approval").did(1, 2, allow, decided).did(3, 6, expire, yes()).did(7, 8, get(), yes(0, "expired")).explained());
+  // It is written down later, and until then may be withdrawn.
+  const answer withdrawn = yes(0, "withdrawn"), expired = yes(0, "expired");
+  CHECK(script("approval").did(3, 6, expire, yes()).did(7, 8, withdraw, yes()).did(9, 10, get(), withdrawn).explained());
+  CHECK(script("approval").did(3, 6, expire, yes()).did(7, 8, withdraw, yes()).did(9, 10, get(), expired).explained());
+  CHECK_FALSE(
+    script("approval").did(3, 6, expire, yes()).did(7, 8, get(), expired).did(9, 10, withdraw, yes()).did(11, 12, get(), withdrawn).explained());
+  CHECK_FALSE(script("approval").did(3, 6, expire, yes()).did(7, 8, withdraw, yes()).did(9, 10, allow, decided).explained());
+  CHECK_FALSE(script("approval").did(3, 6, expire, yes()).did(7, 8, get(), withdrawn).explained());
   CHECK(script("approval").did(1, 2, withdraw, yes()).did(3, 4, allow, no()).did(5, 6, get(), yes(0, "withdrawn")).explained());
   CHECK(script("approval").did(1, 2, allow, decided).did(3, 4, withdraw, yes()).did(5, 6, get(), decided).explained());
   CHECK_FALSE(script("approval").did(1, 2, withdraw, yes()).did(3, 4, allow, decided).explained());
