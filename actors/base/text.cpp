@@ -34,6 +34,23 @@ std::size_t sequence(std::string_view s) {
 
 std::string escape(unsigned char c) { return concat({"\\x", hex(c, 2)}); }
 
+std::uint32_t code_point(std::string_view sequence) {
+  const auto first = static_cast<unsigned char>(sequence[0]);
+  std::uint32_t out = sequence.size() == 1 ? first : first & (0x7fu >> sequence.size());
+  for (auto c : sequence.substr(1))
+    out = out << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  return out;
+}
+
+/// It takes no room, or changes the direction of what is beside it: a command could look like another one.
+bool is_unseen(std::uint32_t c) {
+  constexpr std::pair<std::uint32_t, std::uint32_t> ranges[] = {
+    {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e}, {0x200b, 0x200f},   {0x2028, 0x202e},
+    {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
+  };
+  return std::any_of(std::begin(ranges), std::end(ranges), [c](const auto& r) { return r.first <= c && c <= r.second; });
+}
+
 } // namespace
 
 piece::piece(long long n) : text_(digits_.data(), std::to_chars(digits_.data(), digits_.data() + digits_.size(), n).ptr - digits_.data()) {}
@@ -77,6 +94,8 @@ std::string escape_control(std::string_view text, bool keep_newlines) {
       out += escape(static_cast<unsigned char>(text[1]));
     else if (n == 1 && (c < 0x20 || c == 0x7f) && c != '\t' && !(c == '\n' && keep_newlines))
       out += c == '\n' ? "\\n" : escape(c);
+    else if (const auto point = code_point(text.substr(0, n)); is_unseen(point))
+      out += concat({"\\u", hex(point, 4)});
     else
       out += text.substr(0, n);
     text.remove_prefix(n);

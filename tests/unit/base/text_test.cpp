@@ -33,6 +33,15 @@ TEST_CASE("control characters and malformed bytes become visible escapes") {
   CHECK(escape_control("caf\xc3\xa9 \xf0\x9f\x98\x80") == "caf\xc3\xa9 \xf0\x9f\x98\x80");
 }
 
+TEST_CASE("what takes no room or turns the direction of a text is shown, so that no command looks like another one") {
+  CHECK(escape_control("rm \xe2\x80\xae"
+                       "gpj") == "rm \\u202egpj");
+  CHECK(escape_control("a\xe2\x80\x8b"
+                       "b\xef\xbb\xbf") == "a\\u200bb\\ufeff");
+  CHECK(escape_control("\xe2\x81\xa6\xf3\xa0\x81\xa1") == "\\u2066\\ue0061");
+  CHECK(escape_control("\xe2\x80\x93\xe2\x80\xa6\xe2\x9c\x94\xef\xb8\x8f") == "\xe2\x80\x93\xe2\x80\xa6\xe2\x9c\x94\xef\xb8\x8f");
+}
+
 TEST_CASE("tab stays, newline stays only when asked to") {
   CHECK(escape_control("a\tb\nc") == "a\tb\nc");
   CHECK(escape_control("a\tb\nc", false) == "a\tb\\nc");
