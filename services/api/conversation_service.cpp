@@ -33,6 +33,7 @@ struct reading_state {
   std::optional<log_cursor> at; // nothing: the oldest that is kept
   bool resumes = false;         // `at` is of another time
   bool caught_up = false;
+  bool inside_item = false; // of which the begin was skipped
   std::uint64_t state_seen = 0;
   std::deque<v1::ConversationChunk> out; // read, and not sent
   bool waiting_for_room = false;
@@ -61,9 +62,10 @@ const char* to_text(log_gap::why w) {
   return "damaged";
 }
 
-v1::ConversationChunk resumed(const std::optional<log_gap>& gap) {
+v1::ConversationChunk resumed(const std::optional<log_gap>& gap, std::uint64_t skipped) {
   v1::ConversationChunk c;
   auto& r = *c.mutable_resumed();
+  r.set_skipped(skipped);
   if (gap) {
     r.set_gap(to_text(gap->reason));
     r.set_from(gap->from);
@@ -98,8 +100,13 @@ void take_pages(reading_self self, const log_pages& p) {
   auto& st = self->state;
   const bool first = st.resumes || !st.at;
   if (first || p.gap)
-    st.out.push_back(resumed(p.gap));
+    st.out.push_back(resumed(p.gap, p.skipped));
+  st.inside_item |= p.skipped > 0;
   for (const auto& e : p.entries) {
+    if (st.inside_item) {
+      st.inside_item = !e.item.last();
+      continue;
+    }
     v1::ConversationChunk c;
     *c.mutable_item() = e.item;
     c.mutable_item()->set_cursor(swarm::to_text(e.next));
@@ -109,7 +116,7 @@ void take_pages(reading_self self, const log_pages& p) {
   const bool moved = !st.at || st.at->at != p.next.at || st.at->epoch != p.next.epoch;
   if (moved)
     st.at = p.next;
-  const bool at_end = p.entries.empty() && !p.gap && !st.resumes;
+  const bool at_end = p.entries.empty() && !p.gap && p.skipped == 0 && !st.resumes;
   st.resumes = false;
   if (!at_end)
     return go_on(self);
@@ -132,6 +139,7 @@ void read_log(reading_self self) {
   r->log = {st.row.id(), st.row.log_end()};
   r->from = st.at;
   r->resumes = st.resumes;
+  r->tail_bytes = st.request.tail_bytes();
   ask(self, logs, log_reading_ptr{r})
     .then([self](const log_pages_ptr& p) { take_pages(self, *p); }, [self](caf::error& e) { finish(self, to_status(e)); });
 }

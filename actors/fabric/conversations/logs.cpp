@@ -233,6 +233,14 @@ caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
   }
   if (r.from)
     at = r.from->at;
+  if (!r.from && r.tail_bytes > 0 && log.end().offset > at.offset + r.tail_bytes) {
+    auto tail = log.seek(log.end().offset - r.tail_bytes);
+    if (!tail)
+      return failure_of(tail.failure());
+    out->skipped = tail->offset - at.offset;
+    out->next = log.cursor(*tail);
+    return log_pages_ptr{out};
+  }
   auto batch = log.read(at, page_bytes);
   if (!batch)
     return failure_of(batch.failure());

@@ -60,6 +60,7 @@ struct log_reading {
   conversation_log_name log;
   std::optional<log_cursor> from; // nothing: from the oldest that is kept
   bool resumes = false;           // `from` is of another time: the answer says what is missing
+  std::uint64_t tail_bytes = 0;   // without `from`: the answer says where so many last bytes begin; 0 = at the oldest
 };
 using log_reading_ptr = std::shared_ptr<const log_reading>;
 
@@ -70,6 +71,7 @@ struct log_pages {
     log_cursor next;
   };
   std::optional<log_gap> gap;
+  std::uint64_t skipped = 0; // bytes that are kept, and were not asked for
   std::vector<entry> entries;
   log_cursor next; // without entries and gap: the end
 };
