@@ -79,8 +79,10 @@ call_failed as_failure(const grpc::Status& s, bool may_have_arrived) {
   if (!may_have_arrived || s.error_code() != grpc::StatusCode::FAILED_PRECONDITION)
     return as_failure(s);
   const auto& text = s.error_message();
-  return as_failure(
-    {s.error_code(), text + (text.ends_with('.') ? " " : ". ") + "An earlier try of this call may have arrived: its outcome is unknown"});
+  auto f =
+    as_failure({s.error_code(), text + (text.ends_with('.') ? " " : ". ") + "An earlier try of this call may have arrived: its outcome is unknown"});
+  f.may_have_arrived = true;
+  return f;
 }
 
 call_failed interrupted() { return {code::interrupted, ""}; }
@@ -293,9 +295,8 @@ bool client::await_node(time_point until) {
   return pause(milliseconds{0});
 }
 
-template <class Service, class Request, class Answer>
-Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request& request,
-                    std::int64_t extra_ms, bool repeat, bool waits_out_pause) {
+template <class Ask>
+void client::until_answered(Ask ask, std::int64_t extra_ms, bool repeat, bool waits_out_pause) {
   auto until = steady_clock::now() + milliseconds{settings_.timeout_ms + extra_ms};
   grpc::Status last{grpc::StatusCode::UNAVAILABLE, "no connection"};
   bool may_have_arrived = false;
@@ -313,12 +314,10 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
     if (connection) {
       grpc::ClientContext context;
       prepare(context, until);
-      auto stub = Service::NewStub(connection);
-      Answer answer;
       if (in_progress now{*this, context}; now)
-        last = (stub.get()->*method)(&context, request, &answer);
+        last = ask(connection, context);
       if (last.ok())
-        return answer;
+        return;
     }
     if (take_cancelled())
       throw interrupted();
@@ -333,6 +332,20 @@ Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, 
       throw interrupted();
     }
   }
+}
+
+template <class Service, class Request, class Answer>
+Answer client::call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request& request,
+                    std::int64_t extra_ms, bool repeat, bool waits_out_pause) {
+  Answer answer;
+  until_answered(
+    [&](const auto& connection, grpc::ClientContext& context) {
+      auto stub = Service::NewStub(connection);
+      answer.Clear();
+      return (stub.get()->*method)(&context, request, &answer);
+    },
+    extra_ms, repeat, waits_out_pause);
+  return answer;
 }
 
 v1::Reply client::execute(const v1::Command& command, const environment_list& environment, std::int64_t extra_ms) {
@@ -564,6 +577,40 @@ stream_end client::read_conversation(const v1::ReadConversationRequest& request,
     return stub->Read(&context, r);
   };
   return read_kept<v1::ConversationChunk>(request, open, on);
+}
+
+std::string client::read_blob(const v1::ReadBlobRequest& request) {
+  std::string out;
+  until_answered([&](const auto& connection, grpc::ClientContext& context) {
+    out.clear();
+    auto stub = v1::Conversations::NewStub(connection);
+    auto reader = stub->ReadBlob(&context, request);
+    for (v1::BlobPart part; reader->Read(&part);)
+      out += part.data();
+    return reader->Finish();
+  });
+  return out;
+}
+
+v1::WriteBlobReply client::write_blob(const v1::WriteBlobRequest& head, std::string_view bytes) {
+  v1::WriteBlobReply reply;
+  until_answered([&](const auto& connection, grpc::ClientContext& context) {
+    reply.Clear();
+    auto stub = v1::Conversations::NewStub(connection);
+    auto writer = stub->WriteBlob(&context, &reply);
+    auto part = head;
+    auto rest = bytes;
+    do {
+      part.set_data(std::string{rest.substr(0, limits::driver_part_bytes_max)});
+      rest.remove_prefix(part.data().size());
+      if (!writer->Write(part))
+        break; // the status says why
+      part.Clear();
+    } while (!rest.empty());
+    writer->WritesDone();
+    return writer->Finish();
+  });
+  return reply;
 }
 
 v1::SendPtyReply client::send(v1::SendPtyRequest request) {

@@ -73,6 +73,8 @@ public:
   std::unique_ptr<pty_stream> attach_again() override;
 
   stream_end read_conversation(const v1::ReadConversationRequest&, const std::function<bool(const v1::ConversationChunk&)>& on) override;
+  std::string read_blob(const v1::ReadBlobRequest&) override;
+  v1::WriteBlobReply write_blob(const v1::WriteBlobRequest& head, std::string_view bytes) override;
 
   bool running() override;
   void start(const std::string& node_name) override;
@@ -114,6 +116,9 @@ private:
   void prepare(grpc::ClientContext&, time_point until) const;
   v1::RequestId next_id();
 
+  /// Repeats `ask`, which makes one call over the connection it gets, until that has succeeded.
+  template <class Ask>
+  void until_answered(Ask ask, std::int64_t extra_ms = 0, bool repeat = true, bool waits_out_pause = false);
   template <class Service, class Request, class Answer>
   Answer call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*), const Request&, std::int64_t extra_ms = 0,
               bool repeat = true, bool waits_out_pause = false);

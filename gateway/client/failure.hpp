@@ -37,6 +37,8 @@ struct failure : std::runtime_error {
   bool node_stopped = false;
   /// With that: its programs go on, so that it is a pause for those who follow them.
   bool programs_go_on = false;
+  /// An earlier try may have done what this one was refused.
+  bool may_have_arrived = false;
 };
 
 /// A call that brought no decision: what the ports throw. what() is for people and says what to do next.

@@ -114,6 +114,10 @@ public:
   virtual ~conversation_port() = default;
   /// `not_kept`: the cursor is none of this conversation.
   virtual stream_end read_conversation(const v1::ReadConversationRequest&, const std::function<bool(const v1::ConversationChunk&)>& on) = 0;
+  /// All of it. Throws `call_failed`.
+  virtual std::string read_blob(const v1::ReadBlobRequest&) = 0;
+  /// `head` says for which conversation. Throws `call_failed`.
+  virtual v1::WriteBlobReply write_blob(const v1::WriteBlobRequest& head, std::string_view bytes) = 0;
 };
 
 /// One connection, for one thread at a time but for cancel(), which ends a call or stream of any kind.

@@ -1,6 +1,9 @@
 #include "gateway/json/conversation.hpp"
 
+#include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
+#include "actors/domain/permissions.hpp"
 
 namespace swarm::mcp {
 
@@ -37,6 +40,17 @@ json usage(const v1::Usage& u) {
           {"cost_usd", u.cost_known() ? json(u.cost_usd()) : json(nullptr)}};
 }
 
+json attachment(const v1::Attachment& a) {
+  return {{"name", text_or_null(a.name())}, {"media_type", a.media_type()}, {"bytes", a.bytes()}, {"digest", to_hex(a.digest())}};
+}
+
+std::optional<v1::Conversation::Permissions> permissions_named(std::string_view name) {
+  for (auto p : {v1::Conversation::ASK, v1::Conversation::AUTO_EDIT, v1::Conversation::AUTO, v1::Conversation::PLAN, v1::Conversation::DENY})
+    if (name == domain::to_text(p))
+      return p;
+  return std::nullopt;
+}
+
 json conversation(const v1::Conversation& c) {
   return {{"id", c.id()},
           {"scope", c.scope()},
@@ -52,6 +66,10 @@ json conversation(const v1::Conversation& c) {
           {"agent_version", text_or_null(c.agent_version())},
           {"model", text_or_null(c.model())},
           {"mode", text_or_null(c.mode())},
+          {"permissions", domain::to_text(c.permissions())},
+          {"permissions_end", seconds_or_null(c.permissions_end_ms())},
+          {"allowed", json(c.allowed())},
+          {"task_id", text_or_null(c.task_id())},
           {"turn", text_or_null(c.open_turn())},
           {"queued", c.queued()},
           {"held", c.held()},
@@ -80,8 +98,8 @@ namespace {
 
 /// JSON as a value; what is none as a text.
 json value_of(const std::string& text) {
-  auto value = json::parse(text, nullptr, false);
-  return value.is_discarded() ? json(to_utf8(text)) : value;
+  auto value = domain::parse_json(text);
+  return value ? std::move(*value) : json(to_utf8(text));
 }
 
 bool is_text(const std::string& media_type) { return media_type.empty() || media_type.starts_with("text/"); }
@@ -105,6 +123,13 @@ void add_nesting(json& out, const v1::ConversationItem& item) {
     out["aborted"] = true;
 }
 
+json attachments_of(const v1::ConversationItem& item) {
+  auto out = json::array();
+  for (const auto& a : item.attachments())
+    out.push_back(attachment(a));
+  return out;
+}
+
 json prompts_of(const v1::ConversationItem& item) {
   auto out = json::array();
   for (const auto& id : item.prompts())
@@ -121,7 +146,20 @@ bool has_used(const v1::Usage& u) {
   return u.cost_known() || u.input_tokens() + u.output_tokens() + u.cache_read_tokens() + u.cache_write_tokens() > 0;
 }
 
+/// Behind the cursor before an item: its usage was read, its end was not.
+constexpr std::string_view behind_usage = "+usage";
+
 } // namespace
+
+std::string log_cursor(const std::string& line_cursor) {
+  return line_cursor.ends_with(behind_usage) ? line_cursor.substr(0, line_cursor.size() - behind_usage.size()) : line_cursor;
+}
+
+conversation_lines::conversation_lines(std::string cursor) : cursor_(std::move(cursor)) {
+  auto of_log = log_cursor(cursor_);
+  has_usage_ = of_log != cursor_;
+  cursor_ = std::move(of_log);
+}
 
 json conversation_lines::head(const v1::ConversationItem& item, const char* kind, const std::string& cursor) const {
   return {{"cursor", cursor}, {"kind", kind}, {"at", seconds(item.at_ms())}, {"id", item.id()}, {"generation", item.generation()}};
@@ -138,6 +176,7 @@ std::vector<json> conversation_lines::take(const v1::ConversationChunk& chunk) {
     if (r.gap().empty())
       return {};
     parts_.forget();
+    has_usage_ = false;
     return {{{"cursor", cursor_}, {"kind", "gap"}, {"at", nullptr}, {"reason", r.gap()}, {"from", r.from()}, {"to", r.to()}}};
   }
   std::vector<json> out;
@@ -145,8 +184,10 @@ std::vector<json> conversation_lines::take(const v1::ConversationChunk& chunk) {
     if (auto whole = parts_.take(chunk.item())) {
       out = of(*whole);
       cursor_ = whole->cursor();
+      has_usage_ = false;
     }
-  if (chunk.has_caught_up() && !chunk.caught_up().cursor().empty())
+  // In the middle of an item a reader that goes on would take the rest for the whole of it.
+  if (chunk.has_caught_up() && !chunk.caught_up().cursor().empty() && !parts_.is_open())
     cursor_ = chunk.caught_up().cursor();
   return out;
 }
@@ -163,6 +204,8 @@ std::vector<json> conversation_lines::of(const v1::ConversationItem& item) {
     case v1::CONVERSATION_USER: {
       auto out = words("user");
       out["prompts"] = prompts_of(item);
+      if (!item.attachments().empty())
+        out["attachments"] = attachments_of(item);
       return {out};
     }
     case v1::CONVERSATION_TEXT: return {words("text")};
@@ -193,13 +236,17 @@ std::vector<json> conversation_lines::of(const v1::ConversationItem& item) {
                   {"approval", text_or_null(item.approval_id())},
                   {"title", text_or_null(item.title())},
                   {"body", text_or_null(to_utf8(item.body()))}});
+      if (!item.rule().empty())
+        out["rule"] = item.rule();
+      if (!item.attachments().empty())
+        out["attachments"] = attachments_of(item);
       return {out};
     }
     case v1::CONVERSATION_TURN: {
       std::vector<json> out;
       // Before the end, which a reader may stop at.
-      if (item.state() != "started" && has_used(item.usage())) {
-        out.push_back(head(item, "usage", cursor_));
+      if (item.state() != "started" && has_used(item.usage()) && !has_usage_) {
+        out.push_back(head(item, "usage", cursor_ + std::string{behind_usage}));
         out.back().update(usage(item.usage()));
         out.back().erase("turns");
       }

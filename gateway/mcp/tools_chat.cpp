@@ -56,13 +56,14 @@ tool_outcome chat_read(const tool_call& call) {
   v1::ReadConversationRequest request;
   request.set_scope(call.session.scope());
   request.set_conversation_id(call.text("conversation"));
-  request.set_cursor(call.optional_text("from"));
+  const auto from = call.optional_text("from");
+  request.set_cursor(log_cursor(from));
   const auto most = call.arguments.at("items").get<std::size_t>();
   return answered([&]() -> tool_outcome {
-    conversation_lines lines{request.cursor()};
+    conversation_lines lines{from};
     auto out = json::array();
     std::size_t bytes = 0;
-    auto cursor = request.cursor();
+    auto cursor = from;
     bool more = false;
     call.node.read_conversation(request, 0, [&](const v1::ConversationChunk& chunk) {
       auto of_chunk = json::array();
@@ -101,6 +102,7 @@ tool_outcome chat_send(const tool_call& call) {
   auto command = call.command();
   command.mutable_send_prompt()->set_conversation_id(call.text("conversation"));
   command.mutable_send_prompt()->set_prompt(call.text("text"));
+  command.mutable_send_prompt()->set_steer(call.flag("steer"));
   return executed(call, command);
 }
 
@@ -133,7 +135,8 @@ std::vector<tool> chat_tools() {
      .run = chat_read},
     {.name = "chat_send",
      .description = "Send a prompt to the agent of a conversation. It is the agent's next turn when those before it have been.",
-     .input_schema = arguments({id(), required("text", schemas::text("the prompt"))}),
+     .input_schema = arguments({id(), required("text", schemas::text("the prompt")),
+                                defaulted("steer", schemas::flag("into the turn that runs now, before what waits"), false)}),
      .right = right,
      .run = chat_send},
     {.name = "chat_interrupt",

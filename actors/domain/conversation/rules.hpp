@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/permissions.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {

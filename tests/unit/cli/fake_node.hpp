@@ -1,10 +1,12 @@
 // A node that answers what the test says and remembers what it was asked; and a console that keeps what was printed.
 #pragma once
 
+#include "actors/base/crypto.hpp"
 #include "cli/app.hpp"
 #include "tests/support/session_row.hpp"
 
 #include <deque>
+#include <map>
 
 namespace swarm::cli::test {
 
@@ -163,6 +165,22 @@ public:
         return stream_end::stopped;
     return next.end;
   }
+  std::map<std::string, std::string> blobs; // by digest
+  std::string read_blob(const v1::ReadBlobRequest& r) override {
+    const auto found = blobs.find(r.digest());
+    if (found == blobs.end())
+      throw call_failed(code::refused, "there is no such blob");
+    return found->second;
+  }
+  v1::WriteBlobReply write_blob(const v1::WriteBlobRequest& head, std::string_view bytes) override {
+    v1::WriteBlobReply r;
+    r.set_digest(sha256(bytes));
+    r.set_bytes(bytes.size());
+    blobs[r.digest()] = std::string{bytes};
+    blob_of = head.conversation_id();
+    return r;
+  }
+  std::string blob_of; // conversation of the last one
   bool running() override { return is_running; }
   void start(const std::string&) override { is_running = true; }
   void start_in_foreground(const std::string&) override {}

@@ -76,7 +76,7 @@ TEST_CASE("what a turn has used comes before its end, and an interrupted turn ha
   const auto out = lines.take(turn);
   REQUIRE(out.size() == 2);
   CHECK(out[0]["kind"] == "usage");
-  CHECK(out[0]["cursor"] == "c0");
+  CHECK(out[0]["cursor"] == "c0+usage");
   CHECK(out[0]["output_tokens"] == 3);
   CHECK(out[1]["kind"] == "turn");
   CHECK(out[1]["state"] == "ended");
@@ -85,4 +85,33 @@ TEST_CASE("what a turn has used comes before its end, and an interrupted turn ha
   turn.mutable_item()->set_state("failed");
   turn.mutable_item()->clear_usage();
   CHECK(lines.take(turn)[0]["state"] == "failed");
+}
+
+TEST_CASE("who goes on behind the usage of a turn gets its end, and the usage not again") {
+  const std::string cursor = "c0+usage";
+  CHECK(log_cursor(cursor) == "c0");
+  CHECK(log_cursor("c0") == "c0");
+  conversation_lines lines{cursor};
+  auto turn = item(v1::CONVERSATION_TURN, "1", "", "c1");
+  turn.mutable_item()->set_state("ended");
+  turn.mutable_item()->mutable_usage()->set_output_tokens(3);
+  auto out = lines.take(turn);
+  REQUIRE(out.size() == 1);
+  CHECK(out[0]["kind"] == "turn");
+  turn.mutable_item()->set_cursor("c2");
+  CHECK(lines.take(turn).size() == 2);
+}
+
+TEST_CASE("the cursor of a reader that was caught up in the middle of an item stands before that item") {
+  conversation_lines lines{"c0"};
+  v1::ConversationChunk caught_up;
+  CHECK(lines.take(item(v1::CONVERSATION_TOOL_RESULT, "a", "first half, ", "c1", false)).empty());
+  caught_up.mutable_caught_up()->set_cursor("c1");
+  lines.take(caught_up);
+  CHECK(lines.cursor() == "c0");
+  lines.take(item(v1::CONVERSATION_TOOL_RESULT, "a", "second half", "c2"));
+  CHECK(lines.cursor() == "c2");
+  caught_up.mutable_caught_up()->set_cursor("c3");
+  lines.take(caught_up);
+  CHECK(lines.cursor() == "c3");
 }

@@ -62,24 +62,28 @@ TEST_CASE("chat_read gives of an item that is too long only what it is") {
 
 TEST_CASE("chat_send and chat_interrupt answer with what became of it, also with a refusal") {
   fixture f;
-  f.process.decide = [](const v1::Command& c) {
+  bool steers = false;
+  f.process.decide = [&](const v1::Command& c) {
     CHECK(c.actor() == "session-1");
     v1::Reply r;
     r.mutable_conversation()->mutable_conversation()->set_id("c1");
     r.mutable_conversation()->mutable_conversation()->set_state(v1::Conversation::IDLE);
     if (c.has_send_prompt()) {
       CHECK(c.send_prompt().prompt() == "go on");
+      CHECK(c.send_prompt().steer() == steers);
       r.mutable_conversation()->mutable_prompt()->set_id("p1");
       r.mutable_conversation()->mutable_prompt()->set_state(v1::Prompt::QUEUED);
     }
     return r;
   };
-  CHECK(f.call("chat_send", {{"conversation", "c1"}, {"text", "go on"}}) == json{{"prompt", "p1"}, {"state", "queued"}});
+  CHECK(f.call("chat_send", {{"conversation", "c1"}, {"text", "go on"}, {"steer", false}}) == json{{"prompt", "p1"}, {"state", "queued"}});
+  steers = true;
+  f.call("chat_send", {{"conversation", "c1"}, {"text", "go on"}, {"steer", true}});
   CHECK(f.call("chat_interrupt", {{"conversation", "c1"}}) == json{{"conversation", "c1"}, {"state", "idle"}});
   f.process.decide = [](const v1::Command&) {
     v1::Reply r;
     r.mutable_refusal()->set_text("there is no such conversation");
     return r;
   };
-  CHECK(f.call("chat_send", {{"conversation", "x"}, {"text", "go on"}}) == json{{"error", "there is no such conversation"}});
+  CHECK(f.call("chat_send", {{"conversation", "x"}, {"text", "go on"}, {"steer", false}}) == json{{"error", "there is no such conversation"}});
 }
