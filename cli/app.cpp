@@ -425,11 +425,7 @@ CLI::Option* words(CLI::App& app, const std::string& name, std::vector<std::stri
   return of_kind(with_unmark(app.add_option(name, target, help)), what);
 }
 
-grant_word grant_of(const std::string& word) {
-  const auto at = word.find('=');
-  if (at == std::string::npos)
-    return {word, 0};
-  auto time = word.substr(at + 1);
+std::optional<std::int64_t> span_of(std::string time) {
   std::int64_t unit_ms = 1'000;
   if (!time.empty())
     switch (time.back()) {
@@ -441,10 +437,20 @@ grant_word grant_of(const std::string& word) {
     }
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), number);
-  if (error != std::errc{} || end != time.data() + time.size() || number <= 0 || number > limits::grant_time_max.count() / unit_ms)
+  if (error != std::errc{} || end != time.data() + time.size() || number < 0 || number > longest_wait.count() / unit_ms)
+    return std::nullopt;
+  return number * unit_ms;
+}
+
+grant_word grant_of(const std::string& word) {
+  const auto at = word.find('=');
+  if (at == std::string::npos)
+    return {word, 0};
+  const auto time = span_of(word.substr(at + 1));
+  if (!time || *time == 0 || *time > limits::grant_time_max.count())
     throw usage(concat({"--grant ", word, ": the time after = is a number with s, m, h or d, such as 30m, at most ",
                         limits::grant_time_max.count() / 86'400'000, "d"}));
-  return {word.substr(0, at), number * unit_ms};
+  return {word.substr(0, at), *time};
 }
 
 std::string grant_help(const char* whose) {

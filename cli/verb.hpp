@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -126,6 +127,7 @@ enum class argument : std::uint8_t {
   shell,
   setting,
   secret,
+  permissions,
 };
 /// "TASK"; null for a text, which keeps the parser's own word.
 const char* word_of(argument);
@@ -144,6 +146,8 @@ CLI::Option* words(CLI::App&, const std::string& name, std::vector<std::string>&
 
 /// Further attempts as given on the command line; refuses what the message cannot carry. How many are allowed is the node's to say.
 std::uint32_t retries_of(std::int64_t);
+/// A time: a whole number of seconds, or with s, m, h or d. Nothing for another word.
+std::optional<std::int64_t> span_of(std::string);
 /// A --grant: NAME, or NAME=DURATION in seconds, or with s, m, h or d.
 struct grant_word {
   std::string name;

@@ -2,11 +2,13 @@
 #include <algorithm>
 
 #include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/hosts_asked.hpp"
+#include "gateway/json/conversation.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -19,6 +21,48 @@ std::vector<v1::Spawn> live_spawns(invocation& cli) {
   auto query = cli.query();
   query.mutable_list_spawns()->set_live_only(true);
   return all_rows<v1::Spawn>(cli, std::move(query));
+}
+
+std::vector<v1::Conversation> open_conversations(invocation& cli) {
+  auto query = cli.query();
+  query.mutable_list_conversations()->set_open_only(true);
+  return all_rows<v1::Conversation>(cli, std::move(query));
+}
+
+/// In the words of agents on terminals.
+const char* agent_state(v1::Conversation::State s) {
+  switch (s) {
+    case v1::Conversation::STARTING:
+    case v1::Conversation::RUNNING: return "working";
+    case v1::Conversation::IDLE: return "idle";
+    case v1::Conversation::BLOCKED: return "blocked";
+    default: return "unknown";
+  }
+}
+
+/// What is known of it beside: a conversation's agent says itself what it does.
+void add_conversation(json& row, const v1::Session& s, const std::vector<v1::Conversation>& all) {
+  const auto c = std::find_if(all.begin(), all.end(), [&](const auto& x) { return x.session_id() == s.id(); });
+  const bool is_one = c != all.end();
+  if (is_one) {
+    row["state"] = agent_state(c->state());
+    row["harness"] = c->harness();
+    row["task_id"] = mcp::text_or_null(c->task_id());
+  }
+  row["conversation"] = is_one ? json(c->id()) : json(nullptr);
+  row["turn"] = is_one ? mcp::text_or_null(c->open_turn()) : json(nullptr);
+  row["turns"] = is_one ? json(c->usage().turns()) : json(nullptr);
+  row["model"] = is_one ? mcp::text_or_null(c->model()) : json(nullptr);
+  row["cost_usd"] = is_one && c->usage().cost_known() ? json(c->usage().cost_usd()) : json(nullptr);
+}
+
+/// "pty=1234abcd", or of a conversation its id, model, turns and cost.
+std::string place_of(const json& row) {
+  if (!row.at("conversation").is_string())
+    return "pty=" + (row.at("pty").is_string() ? short_id(row["pty"].get<std::string>()) : std::string{"-"});
+  return concat({"chat=", short_id(row["conversation"].get<std::string>()), row["model"].is_string() ? "  " + row["model"].get<std::string>() : "",
+                 "  ", row["turns"].get<std::uint64_t>(), row["turns"] == 1 ? " turn" : " turns",
+                 row["cost_usd"].is_number() ? "  $" + fixed(row["cost_usd"].get<double>(), 2) : ""});
 }
 
 json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {
@@ -43,6 +87,7 @@ json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {
 
 int run_agents(invocation& cli) {
   auto spawns = live_spawns(cli);
+  const auto conversations = open_conversations(cli);
   json rows = json::array();
   std::set<std::string> hosts;
   for (const auto& s : all_sessions(cli, cli.scope())) {
@@ -50,6 +95,7 @@ int run_agents(invocation& cli) {
     if (!worker && s.reports().empty())
       continue;
     rows.push_back(shown(s, spawns));
+    add_conversation(rows.back(), s, conversations);
     hosts.insert(s.node_id());
   }
   tell_stale(cli, "agents", hosts);
@@ -61,7 +107,7 @@ int run_agents(invocation& cli) {
     cli.io().line(none_in_scope(cli, "agents"));
   for (const auto& r : rows) {
     auto text = [&](const char* member) { return r.at(member).is_string() ? r.at(member).get<std::string>() : std::string{"-"}; };
-    cli.io().line("  " + short_id(text("instance_id")) + "  " + text("state") + "  " + text("harness") + "  pty=" + short_id(text("pty")) +
+    cli.io().line("  " + short_id(text("instance_id")) + "  " + text("state") + "  " + text("harness") + "  " + place_of(r) +
                   "  task=" + short_id(text("task_id")) + "  " + text("label"));
   }
   return code::ok;

@@ -1,5 +1,7 @@
 // approvals, decide.
 #include <algorithm>
+#include <charconv>
+#include <iostream>
 #include <set>
 #include <tuple>
 
@@ -7,12 +9,15 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "actors/domain/rules.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/chat_question.hpp"
 #include "cli/verbs/confirmation.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/hosts_asked.hpp"
+#include "cli/verbs/pager.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/shapes.hpp"
 
@@ -47,12 +52,14 @@ json approval_row(const v1::Approval& a) {
           {"subject", a.subject()},
           {"title", mcp::text_or_null(a.title())},
           {"body", mcp::text_or_null(a.body())},
+          {"body_bytes", a.body_bytes() != 0 ? a.body_bytes() : a.body().size()},
           {"digest", to_hex(a.action_digest())},
           {"options", options},
           {"state", state_of(a)},
           {"decision", mcp::text_or_null(a.decision())},
           {"withdrawn", mcp::text_or_null(a.withdrawn())},
           {"conversation", mcp::text_or_null(a.conversation_id())},
+          {"pattern", mcp::text_or_null(a.pattern())},
           {"delivery", delivery_of(a)},
           {"delivery_reason", mcp::text_or_null(a.delivery_reason())},
           {"created_at", mcp::seconds(a.created_at_ms())},
@@ -134,7 +141,7 @@ std::string end_of(const v1::Approval& a) {
 /// What is decided on, whole, each line set in.
 void print_action(const invocation& cli, const v1::Approval& a) {
   if (a.body().empty() && a.kind() != v1::Approval::TASK)
-    return cli.io().line("      (too much to list; swarmctl decide shows it)");
+    return cli.io().line(concat({"      (", byte_count(a.body_bytes()), "; all of it: swarmctl approvals ", short_id(a.id()), ")"}));
   if (a.body() == a.title())
     return;
   std::string_view rest = a.body();
@@ -154,6 +161,37 @@ void print_approval(const invocation& cli, const v1::Approval& a, bool with_scop
   cli.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + what + "  " +
                 (a.decided_at_ms() == 0 ? "[" + joined_options(a) + "]" : end_of(a)) + (with_scope ? "  " + a.scope() : ""));
   print_action(cli, a);
+  if (!a.pattern().empty() && a.decided_at_ms() == 0)
+    cli.io().line("      always: " + a.pattern());
+}
+
+/// From where it is kept, when the row has no room for it.
+void fetch_body(const invocation& cli, v1::Approval& a) {
+  if (a.body_bytes() == 0 || !a.body().empty())
+    return;
+  v1::ReadBlobRequest request;
+  request.set_scope(a.scope());
+  request.set_conversation_id(a.conversation_id());
+  request.set_digest(a.action_digest());
+  auto body = cli.node().conversations.read_blob(request);
+  if (sha256(body) != a.action_digest())
+    throw failure(code::refused, "what is decided on has been damaged, so that nobody can allow it; deny it: swarmctl decide " + a.id() + " deny");
+  a.set_body(std::move(body));
+}
+
+/// On a terminal what is long comes in a pager; `read_on` follows.
+void show_whole(const invocation& cli, const v1::Approval& a, const std::function<void()>& read_on) {
+  if (a.body_bytes() == 0 || !cli.io().out_is_terminal()) {
+    print_approval(cli, a, false);
+    return read_on();
+  }
+  auto head = a;
+  head.clear_body();
+  print_approval(cli, head, false);
+  std::string text;
+  for (const auto& line : action_lines(a.body()))
+    text += line.text + '\n';
+  show_long(cli, text, read_on);
 }
 
 // -- as they come and go ------------------------------------------------------------------------
@@ -245,13 +283,38 @@ int run_approvals(invocation& cli, bool all) {
   return code::ok;
 }
 
+/// A whole id is found in every scope that the caller may ask; its beginning means one of this scope only.
+std::optional<v1::Approval> approval_found(const invocation& cli, const std::string& who, std::string& id) {
+  id = approval_named(cli, who);
+  auto found = approvals_of(cli, id == who ? scopes_asked(cli) : std::vector{cli.scope()}, {.id = id});
+  return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
+}
+
+int run_approval(invocation& cli, const std::string& who) {
+  std::string id;
+  auto a = approval_found(cli, who, id);
+  if (!a)
+    throw failure(code::refused, "no approval " + id + "; see: swarmctl approvals --all");
+  fetch_body(cli, *a);
+  if (cli.json_wanted())
+    cli.io().print(json::array({approval_row(*a)}));
+  else
+    show_whole(cli, *a, [] {});
+  return code::ok;
+}
+
 void build_approvals(CLI::App& app, invocation& cli) {
   auto all = std::make_shared<bool>(false);
   auto follow = std::make_shared<bool>(false);
+  auto who = std::make_shared<std::string>();
+  auto* one = option(app, "approval-id", *who, "only this one, with all of what is decided on", argument::approval);
   auto* ended = flag(app, "--all", *all, "those that have ended, too");
   flag(app, "--follow,-f", *follow, "go on with what is asked and decided, and ring the terminal's bell for each question; with --json a line each")
-    ->excludes(ended);
-  on_run(app, cli, [all, follow, &cli] { return *follow ? approval_feed{cli}.run() : run_approvals(cli, *all); });
+    ->excludes(ended)
+    ->excludes(one);
+  on_run(app, cli, [all, follow, who, &cli] {
+    return !who->empty() ? run_approval(cli, *who) : *follow ? approval_feed{cli}.run() : run_approvals(cli, *all);
+  });
 }
 
 // -- decide -------------------------------------------------------------------------------
@@ -262,40 +325,105 @@ struct decide_options {
 };
 
 /// QUESTION=CHOICE; a question may hold the sign itself.
-void add_answers(v1::DecideApproval& body, const std::vector<std::string>& words) {
+part_answers answers_of(const std::vector<std::string>& words) {
+  part_answers out;
   for (const auto& word : words) {
     const auto at = word.rfind('=');
     if (at == 0 || at == word.npos || at + 1 == word.size())
       throw usage("--answer takes QUESTION=CHOICE, with the question as it is shown");
-    auto& answer = *body.add_answers();
-    answer.set_question(word.substr(0, at));
-    answer.set_choice(word.substr(at + 1));
+    out.emplace_back(word.substr(0, at), word.substr(at + 1));
   }
+  return out;
 }
 
-/// A whole id is found in every scope that the caller may ask; its beginning means one of this scope only.
 v1::Approval approval_to_decide(const invocation& cli, const std::string& who) {
-  const auto id = approval_named(cli, who);
-  const auto found = approvals_of(cli, id == who ? scopes_asked(cli) : std::vector{cli.scope()}, {.id = id});
-  if (found.empty() || found.front().decided_at_ms() != 0)
+  std::string id;
+  auto found = approval_found(cli, who, id);
+  if (!found || found->decided_at_ms() != 0)
     throw failure(code::refused,
-                  "no open approval " + id + (found.empty() ? "" : ": it has ended already, " + end_of(found.front())) + "; see: swarmctl approvals");
-  return found.front();
+                  "no open approval " + id + (!found ? "" : ": it has ended already, " + end_of(*found)) + "; see: swarmctl approvals");
+  return *found;
 }
+
+bool is_at_terminal(const invocation& cli) { return !cli.json_wanted() && isatty(STDIN_FILENO) == 1 && cli.io().err_is_terminal(); }
 
 /// Whether the person, or the script, has said that it means exactly this action.
-bool is_meant(const invocation& cli, const decide_options& o, const v1::Approval& a) {
+bool is_meant(const invocation& cli, const decide_options& o, v1::Approval& a) {
   // The subject names the task, and a decision about a task needs no digest.
   if (a.kind() == v1::Approval::TASK)
     return true;
-  if (cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())
+  if (!is_at_terminal(cli))
     throw usage("look at the action first (swarmctl approvals), then repeat its digest: swarmctl decide " + a.id() + " " + shell_quoted(o.choice) +
                 " --digest " + to_hex(a.action_digest()));
-  print_approval(cli, a, false);
-  return is_confirmed(cli.io(), "Decide " + o.choice + "?");
+  fetch_body(cli, a);
+  bool out = false;
+  show_whole(cli, a, [&] { out = is_confirmed(cli.io(), "Decide " + o.choice + "?"); });
+  return out;
+}
+
+/// The numbers of its choices, or other words.
+std::string asked_part(const invocation& cli, const question_part& part) {
+  cli.io().error(escape_control(part.question, false));
+  for (std::size_t i = 0; i < part.choices.size(); ++i)
+    cli.io().error(concat({"  ", i + 1, " ", escape_control(part.choices[i].label, false)}));
+  cli.io().raw_error(part.many ? "numbers, or your own words> " : "a number, or your own words> ");
+  std::string line, out;
+  std::getline(std::cin, line);
+  for (const auto& word : comma_separated({line})) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc{} || end != word.data() + word.size() || number == 0 || number > part.choices.size())
+      return std::string{trimmed(line)};
+    out += (out.empty() ? "" : ", ") + part.choices[number - 1].label;
+  }
+  return out;
+}
+
+/// Each part needs one, and none may be about something else: the agent would wait on.
+void check_answers(const std::vector<question_part>& parts, const part_answers& answers) {
+  std::string missing;
+  for (const auto& part : parts)
+    if (std::none_of(answers.begin(), answers.end(), [&](const auto& a) { return a.first == part.question; }))
+      missing += concat({missing.empty() ? "" : " ", "--answer ", shell_quoted(part.question + "=CHOICE")});
+  if (!missing.empty())
+    throw usage("the question has parts that are not answered; add: " + missing);
+  for (const auto& [question, choice] : answers)
+    if (std::none_of(parts.begin(), parts.end(), [&](const auto& p) { return p.question == question; }))
+      throw usage("\"" + escape_control(question, false) + "\" is no part of the question");
+}
+
+/// The option, and of a question what was chosen.
+void put_choice(const invocation& cli, v1::DecideApproval& body, const decide_options& o, v1::Approval& a) {
+  body.set_option(o.choice);
+  auto answers = answers_of(o.answers);
+  const auto is_option = std::find(a.options().begin(), a.options().end(), o.choice) != a.options().end();
+  if (a.kind() != v1::Approval::QUESTION || a.conversation_id().empty() || (answers.empty() && is_option && o.choice != "answer")) {
+    for (const auto& [question, choice] : answers) {
+      body.add_answers()->set_question(question);
+      body.mutable_answers(body.answers_size() - 1)->set_choice(choice);
+    }
+    return;
+  }
+  fetch_body(cli, a);
+  const auto parts = question_parts(a, a.body());
+  if (answers.empty() && o.choice == "answer" && is_at_terminal(cli))
+    for (const auto& part : parts)
+      answers.emplace_back(part.question, asked_part(cli, part));
+  // A choice that is too long for an option of the row.
+  if (answers.empty() && !is_option && parts.size() == 1)
+    for (const auto& choice : parts.front().choices)
+      if (choice.label == o.choice)
+        answers.emplace_back(parts.front().question, choice.label);
+  if (answers.empty() && !is_option)
+    return; // the node says what the options are
+  check_answers(parts, answers);
+  put_answers(body, a, parts, answers);
 }
 
 int run_decide(invocation& cli, const decide_options& o) {
+  if (!o.edited_input.empty())
+    if (const auto input = domain::parse_json(o.edited_input); !input || !input->is_object())
+      throw usage("--input takes a JSON object");
   auto a = approval_to_decide(cli, o.id);
   if (!o.digest.empty()) {
     a.set_action_digest(from_hex(o.digest));
@@ -308,12 +436,12 @@ int run_decide(invocation& cli, const decide_options& o) {
   auto command = cli.command();
   command.set_scope(a.scope());
   command.set_actor(cli.named_actor_id());
-  command.mutable_decide_approval()->set_approval_id(a.id());
-  command.mutable_decide_approval()->set_option(o.choice);
-  command.mutable_decide_approval()->set_action_digest(a.action_digest());
-  command.mutable_decide_approval()->set_message(o.message);
-  command.mutable_decide_approval()->set_edited_input(o.edited_input);
-  add_answers(*command.mutable_decide_approval(), o.answers);
+  auto& body = *command.mutable_decide_approval();
+  put_choice(cli, body, o, a);
+  body.set_approval_id(a.id());
+  body.set_action_digest(a.action_digest());
+  body.set_message(o.message);
+  body.set_edited_input(o.edited_input);
   auto decided = cli.execute(command).approval();
   if (cli.json_wanted())
     cli.io().print(approval_row(decided));

@@ -11,12 +11,30 @@
 #include "cli/verb.hpp"
 #include "cli/verbs/chat_attach.hpp"
 #include "cli/verbs/chat_read.hpp"
+#include "cli/verbs/chat_verbs.hpp"
 #include "cli/verbs/confirmation.hpp"
 #include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/json/conversation.hpp"
 
 namespace swarm::cli {
+
+CLI::App* of_conversation(CLI::App& app, const char* name, const char* help, std::string& who) {
+  auto* sub = app.add_subcommand(name, help);
+  option(*sub, "conversation", who, conversation_words, argument::conversation)->required();
+  return sub;
+}
+
+v1::Command command_for(const invocation& cli, const v1::Conversation& c) {
+  auto out = cli.command();
+  out.set_scope(c.scope());
+  out.set_actor(cli.named_actor_id());
+  return out;
+}
+
+environment_list environment_for(const invocation& cli, const v1::Conversation& c) {
+  return settings_of_worker(cli, cli.named_actor(), {}, c.harness(), {}).environment;
+}
 
 namespace {
 
@@ -26,6 +44,7 @@ struct new_options {
   std::vector<std::string> text;
   std::string harness, directory, title, label;
   std::vector<std::string> variables;
+  agent_settings settings;
   bool detach = false;
 };
 
@@ -71,12 +90,16 @@ int run_new(invocation& cli, const new_options& o) {
   body.set_title(o.title);
   body.set_label(o.label);
   body.set_prompt(joined(o.text));
+  body.set_permissions(permissions_of(o.settings.permissions));
+  body.set_permissions_ms(time_of(o.settings));
+  *body.mutable_allowed() = {o.settings.allow.begin(), o.settings.allow.end()};
+  body.set_model(o.settings.model);
+  body.set_mode(o.settings.mode);
   add_variables(worker.environment, cli.env(), o.variables);
   const auto reply = cli.execute(command, worker.environment).conversation();
   const auto& c = reply.conversation();
   remember_made(cli, kind_of_thing::conversation, c.scope(), c.id());
-  const bool at_terminal = isatty(STDIN_FILENO) == 1 && cli.io().out_is_terminal() && !cli.json_wanted();
-  if (!o.detach && at_terminal)
+  if (!o.detach && !cli.json_wanted() && can_attach(cli))
     return attach_conversation(cli, c);
   if (!o.detach && reply.has_prompt())
     return follow_first_turn(cli, reply);
@@ -94,6 +117,7 @@ void build_new(CLI::App& app, invocation& cli) {
   option(*sub, "--label", o->label, "more tokens for its session's label");
   option(*sub, "--identity", cli.flags.identity, identity_words);
   option(*sub, "--env", o->variables, variable_words);
+  add_options(*sub, o->settings);
   flag(*sub, "--detach", o->detach, "print its id and return");
   on_run(*sub, cli, [o, &cli] { return run_new(cli, *o); });
 }
@@ -151,6 +175,9 @@ int run_list(invocation& cli, const list_options& o) {
       rows.back().push_back(c.scope());
   }
   cli.io().painted_line(table(head, rows));
+  for (const auto& c : all)
+    if (c.queued() > 0 && !c.reason().empty())
+      cli.io().line(concat({"  ", short_id(c.id()), " waits: ", c.reason()}));
   return code::ok;
 }
 
@@ -164,35 +191,6 @@ void build_list(CLI::App& app, invocation& cli) {
 
 // -- what is done to one -------------------------------------------------------------------
 
-v1::Command command_for(const invocation& cli, const v1::Conversation& c) {
-  auto out = cli.command();
-  out.set_scope(c.scope());
-  out.set_actor(cli.named_actor_id());
-  return out;
-}
-
-/// The prompt may have to start the agent, which inherits what a worker does.
-environment_list environment_for(const invocation& cli, const v1::Conversation& c) {
-  return settings_of_worker(cli, cli.named_actor(), {}, c.harness(), {}).environment;
-}
-
-int run_send(invocation& cli, const std::string& who, const std::vector<std::string>& text) {
-  const auto prompt = joined(text);
-  if (trimmed(prompt).empty())
-    throw usage("chat send needs a text");
-  const auto c = conversation_named(cli, who);
-  auto command = command_for(cli, c);
-  command.mutable_send_prompt()->set_conversation_id(c.id());
-  command.mutable_send_prompt()->set_prompt(prompt);
-  const auto reply = cli.execute(command, environment_for(cli, c)).conversation();
-  const auto state = mcp::prompt_state(reply.prompt().state());
-  if (cli.json_wanted())
-    cli.io().print({{"prompt", reply.prompt().id()}, {"state", state}});
-  else
-    cli.io().line(concat({"prompt ", short_id(reply.prompt().id()), " for ", short_id(c.id()), ": ", state}));
-  return code::ok;
-}
-
 using change = void (*)(v1::Command&, const std::string& id);
 
 int run_change(invocation& cli, const std::string& who, const change& fill) {
@@ -204,7 +202,11 @@ int run_change(invocation& cli, const std::string& who, const change& fill) {
   if (cli.json_wanted())
     cli.io().print(mcp::conversation(now));
   else
-    cli.io().line(concat({"conversation ", short_id(now.id()), ": ", mcp::conversation_state(now.state()), now.held() ? ", its queue waits" : ""}));
+    cli.io().line(concat({"conversation ", short_id(now.id()), ": ", mcp::conversation_state(now.state()), now.held() ? ", its queue waits" : "",
+                          // The agent had been told before.
+                          command.has_interrupt_conversation() && c.held() && !c.open_turn().empty()
+                            ? "; should its agent not react, end it: swarmctl chat stop " + short_id(c.id())
+                            : std::string{}}));
   return code::ok;
 }
 
@@ -239,12 +241,6 @@ int run_delete(invocation& cli, const std::string& who, bool yes) {
 }
 
 // -- declarations --------------------------------------------------------------------------
-
-CLI::App* of_conversation(CLI::App& app, const char* name, const char* help, std::string& who) {
-  auto* sub = app.add_subcommand(name, help);
-  option(*sub, "conversation", who, conversation_words, argument::conversation)->required();
-  return sub;
-}
 
 void build_reading(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<chat_read_options>();
@@ -282,9 +278,6 @@ void build_changes(CLI::App& app, invocation& cli) {
 void build_texts(CLI::App& app, invocation& cli) {
   auto who = std::make_shared<std::string>();
   auto text = std::make_shared<std::vector<std::string>>();
-  auto* send = of_conversation(app, "send", "a prompt, to be its next turn", *who);
-  words(*send, "text", *text, "the prompt")->required();
-  on_run(*send, cli, [who, text, &cli] { return run_send(cli, *who, *text); });
   auto* rename = of_conversation(app, "rename", "give it another title", *who);
   words(*rename, "title", *text, "the title")->required();
   on_run(*rename, cli, [who, text, &cli] { return run_rename(cli, *who, *text); });
@@ -301,6 +294,9 @@ void build_chat(CLI::App& app, invocation& cli) {
   build_new(app, cli);
   build_list(app, cli);
   build_reading(app, cli);
+  build_chat_send(app, cli);
+  build_chat_prompts(app, cli);
+  build_chat_set(app, cli);
   build_texts(app, cli);
   build_changes(app, cli);
 }
@@ -309,7 +305,8 @@ constexpr verb verbs[] = {
   {"chat", subject::workers, "talk with an agent: start a conversation, attach to it, read and send",
    "  swarmctl chat new --harness claude \"fix the failing test\"\n"
    "  swarmctl chat @last\n"
-   "  swarmctl chat send @last \"and run it again\"\n"
+   "  swarmctl chat send @last \"and run it again\" --image screenshot.png\n"
+   "  swarmctl chat set @last --permissions auto-edit --allow \"Bash(make test)\"\n"
    "  swarmctl chat read @last --follow --json\n"
    "At a terminal: a, d and A answer a permission, ^C interrupts the turn, ^D leaves and the conversation goes on.",
    build_chat, nullptr, "new"},

@@ -27,6 +27,9 @@ namespace swarm::cli {
 
 namespace {
 
+/// Of the log, when somebody attaches: more than the lines that are shown then.
+constexpr std::uint64_t tail_bytes = 256 * 1024;
+
 // A global, because a signal handler can reach nothing else.
 int signal_pipe[2] = {-1, -1};
 constexpr char resized = 'w', told_to_stop = 's';
@@ -131,6 +134,7 @@ private:
     request.set_scope(conversation_.scope());
     request.set_conversation_id(conversation_.id());
     request.set_follow(true);
+    request.set_tail_bytes(tail_bytes);
     try {
       read_chunks(
         *reading_, request,
@@ -167,6 +171,9 @@ private:
       lock.unlock();
       try {
         grant(wish);
+      } catch (const call_failed& f) {
+        const bool may_have_arrived = f.exit_status == code::deadline || f.may_have_arrived;
+        tell([wish, why = std::string{f.what()}, may_have_arrived](chat_session& s) { s.failed(wish, why, may_have_arrived); });
       } catch (const std::exception& e) {
         tell([wish, why = std::string{e.what()}](chat_session& s) { s.failed(wish, why); });
       }
@@ -181,8 +188,6 @@ private:
   }
 
   void grant(const chat_wish& wish) {
-    if (wish.what == chat_wish::kind::look)
-      return look(wish.approval_id);
     auto c = command();
     switch (wish.what) {
       case chat_wish::kind::prompt:
@@ -190,27 +195,26 @@ private:
         c.mutable_send_prompt()->set_prompt(wish.text);
         break;
       case chat_wish::kind::interrupt: c.mutable_interrupt_conversation()->set_conversation_id(conversation_.id()); break;
-      case chat_wish::kind::decide: {
-        auto& body = *c.mutable_decide_approval();
-        body.set_approval_id(wish.approval_id);
-        body.set_option(wish.option);
-        body.set_message(wish.message);
-        body.set_action_digest(sha256(wish.shown));
-        break;
-      }
-      case chat_wish::kind::look: break;
+      case chat_wish::kind::decide: *c.mutable_decide_approval() = wish.decision; break;
+      case chat_wish::kind::look: return look(wish.approval_id);
+      case chat_wish::kind::look_open: return look({});
     }
     cli_.execute(c, wish.what == chat_wish::kind::prompt ? environment_ : environment_list{});
   }
 
+  /// At one, or at all that are open.
   void look(const std::string& approval_id) {
     auto q = cli_.query();
     q.set_scope(conversation_.scope());
     q.set_viewer(actor_);
     q.mutable_list_approvals()->set_id(approval_id);
+    q.mutable_list_approvals()->set_open_only(approval_id.empty());
     const auto answer = cli_.ask(q);
     for (const auto& a : answer.approvals().approvals())
-      tell([a](chat_session& s) { s.found(a); });
+      if (a.conversation_id() == conversation_.id())
+        tell([a](chat_session& s) { s.found(a); });
+    if (!approval_id.empty() && answer.approvals().approvals().empty())
+      tell([approval_id](chat_session& s) { s.not_found(approval_id); });
   }
 
   void hear() {
@@ -271,8 +275,10 @@ private:
 
 } // namespace
 
+bool can_attach(const invocation& cli) { return isatty(STDIN_FILENO) == 1 && cli.io().out_is_terminal() && cli.env().get("TERM") != "dumb"; }
+
 int attach_conversation(invocation& cli, const v1::Conversation& c) {
-  if (isatty(STDIN_FILENO) != 1 || !cli.io().out_is_terminal() || cli.env().get("TERM") == "dumb")
+  if (!can_attach(cli))
     throw failure(code::usage, "attaching needs a terminal; to read: swarmctl chat read " + short_id(c.id()) +
                                  " --follow; to say something: swarmctl chat send " + short_id(c.id()) + " TEXT");
   cli.io().line(concat({"conversation ", short_id(c.id()), " with ", c.harness(), ": ", c.title()}));

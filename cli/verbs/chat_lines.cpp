@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/base/text.hpp"
+#include "actors/domain/json_text.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -24,7 +25,7 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 constexpr const char* telling[] = {"command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt"};
 
 chat_text plan_lines(const std::string& body) {
-  const auto value = json::parse(body, nullptr, false);
+  const auto value = domain::parse_json(body).value_or(json{});
   const json* steps = &value;
   for (const auto* name : {"todos", "entries", "plan", "steps"})
     if (value.is_object() && value.contains(name))
@@ -55,6 +56,13 @@ chat_text turn_lines(const v1::ConversationItem& item) {
   return {{colour::dim, (item.state() == "interrupted" ? "-- turn interrupted" : "-- turn ended") + behind}};
 }
 
+chat_text user_lines(const v1::ConversationItem& item) {
+  auto out = lines_of_text(item.body(), colour::bold, "> ");
+  for (const auto& a : item.attachments())
+    out.push_back({colour::bold, concat({"> + ", a.name().empty() ? "" : a.name() + ", ", a.media_type(), ", ", byte_count(a.bytes())})});
+  return out;
+}
+
 chat_text result_lines(const v1::ConversationItem& item, const std::string& tool) {
   const bool is_text = item.media_type().empty() || item.media_type().starts_with("text/") || item.media_type() == "application/json";
   const auto what = is_text ? cut(trimmed(item.body())) : concat({item.media_type(), ", ", byte_count(item.body().size())});
@@ -80,20 +88,20 @@ chat_text lines_of_text(std::string_view text, colour paint, std::string_view be
 }
 
 std::string short_input(std::string_view json_text) {
-  const auto input = json::parse(json_text, nullptr, false);
-  if (input.is_object())
+  const auto input = domain::parse_json(json_text);
+  if (input && input->is_object())
     for (const auto* name : telling)
-      if (auto i = input.find(name); i != input.end() && i->is_string())
+      if (auto i = input->find(name); i != input->end() && i->is_string())
         return cut(i->get_ref<const std::string&>());
-  return input.is_object() && input.empty() ? std::string{} : cut(input.is_discarded() ? std::string{json_text} : mcp::dump(input, -1));
+  return input && input->is_object() && input->empty() ? std::string{} : cut(input ? mcp::dump(*input, -1) : std::string{json_text});
 }
 
 chat_text action_lines(std::string_view body) {
-  const auto input = json::parse(body, nullptr, false);
-  if (!input.is_object())
+  const auto input = domain::parse_json(body);
+  if (!input || !input->is_object())
     return lines_of_text(body, colour::none, "    ");
   chat_text out;
-  for (const auto& [name, value] : input.items()) {
+  for (const auto& [name, value] : input->items()) {
     const auto text = text_of(value);
     if (text.find('\n') == text.npos) {
       out.push_back({colour::none, concat({"    ", name, ": ", text})});
@@ -120,19 +128,25 @@ chat_text chat_lines::gap(const v1::ConversationResumed& r) { return {{colour::y
 
 chat_text chat_lines::request(const v1::ConversationItem& item) const {
   const auto* who = item.kind() == v1::CONVERSATION_PERMISSION ? "permission" : "question";
-  if (item.state() != "asked")
-    return {{item.state() == "deny" || item.state() == "expired" || item.state() == "withdrawn" ? colour::yellow : colour::green,
-             concat({"  ", who, ": ", item.state()})}};
+  if (item.state() != "asked") {
+    const auto paint = item.state() == "deny" || item.state() == "expired" || item.state() == "withdrawn" ? colour::yellow : colour::green;
+    if (item.rule().empty())
+      return {{paint, concat({"  ", who, ": ", item.state()})}};
+    return {{paint, concat({"  ", who, ": ", item.state(), ": ", item.title(), "  (nobody was asked: ", item.rule(), ")"})}};
+  }
   chat_text out{{colour::yellow, concat({"? ", who, ": ", item.title(), item.approval_id().empty() ? "" : "  [", short_id(item.approval_id()),
                                          item.approval_id().empty() ? "" : "]"})}};
   auto action = action_lines(item.body());
   out.insert(out.end(), action.begin(), action.end());
+  if (item.body().empty() && !item.attachments().empty())
+    out.push_back({colour::none, concat({"    (", byte_count(item.attachments(0).bytes()), "; all of it: swarmctl approvals ",
+                                         short_id(item.approval_id()), ")"})});
   return out;
 }
 
 chat_text chat_lines::of(const v1::ConversationItem& item) {
   switch (item.kind()) {
-    case v1::CONVERSATION_USER: return lines_of_text(item.body(), colour::bold, "> ");
+    case v1::CONVERSATION_USER: return user_lines(item);
     case v1::CONVERSATION_TEXT: {
       auto out = lines_of_text(item.body(), item.nested() ? colour::dim : colour::none, item.nested() ? "    " : "", !item.nested());
       if (item.aborted())

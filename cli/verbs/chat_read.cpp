@@ -1,5 +1,6 @@
 #include "cli/verbs/chat_read.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 #include "actors/base/text.hpp"
@@ -19,7 +20,7 @@ v1::ReadConversationRequest request_of(const v1::Conversation& c, const std::str
   v1::ReadConversationRequest out;
   out.set_scope(c.scope());
   out.set_conversation_id(c.id());
-  out.set_cursor(cursor);
+  out.set_cursor(mcp::log_cursor(cursor));
   out.set_follow(follow);
   return out;
 }
@@ -75,6 +76,15 @@ private:
   chat_lines lines_;
 };
 
+std::optional<v1::Conversation> conversation_of(const invocation& cli, const v1::Conversation& c) {
+  auto q = cli.query();
+  q.set_scope(c.scope());
+  q.set_viewer(cli.named_actor_id());
+  q.mutable_list_conversations()->set_id(c.id());
+  const auto answer = cli.ask(q);
+  return answer.conversations().conversations().empty() ? std::nullopt : std::optional{answer.conversations().conversations(0)};
+}
+
 v1::Prompt current(const invocation& cli, const v1::Conversation& c, const v1::Prompt& prompt) {
   auto q = cli.query();
   q.set_scope(c.scope());
@@ -126,19 +136,38 @@ private:
     cli_.io().note("it waits for a person: swarmctl decide " + short_id(item.approval_id()));
   }
 
-  /// Nothing runs, and nothing waits to run: the prompt may have become nothing.
+  /// Nothing runs: the prompt may have become nothing, or wait for somebody who does something about it.
   void take_state(const v1::Conversation& c) {
     end_.conversation = c;
-    const bool at_rest = c.open_turn().empty() && c.queued() == 0 &&
-                         (c.state() == v1::Conversation::SUSPENDED || c.state() == v1::Conversation::ENDED || c.state() == v1::Conversation::LOST);
-    if (!at_rest || end_.has_ended)
+    if (end_.has_ended || !turn_.empty() || !c.open_turn().empty() || c.state() == v1::Conversation::STARTING)
       return;
+    const bool is_down = c.state() == v1::Conversation::SUSPENDED || c.state() == v1::Conversation::ENDED || c.state() == v1::Conversation::LOST;
     const auto p = current(cli_, c, prompt_);
-    if (p.state() != v1::Prompt::UNDELIVERABLE && p.state() != v1::Prompt::UNKNOWN)
-      return;
+    switch (p.state()) {
+      case v1::Prompt::UNDELIVERABLE: return fail("the agent did not get the prompt: " + p.reason());
+      case v1::Prompt::UNKNOWN: return fail("whether the agent has acted on the prompt is not known: " + p.reason());
+      case v1::Prompt::QUEUED:
+        if (c.held())
+          return fail(concat({"the prompt waits, because somebody has interrupted; let it go on: swarmctl chat resume ", short_id(c.id())}));
+        if (is_down && !c.reason().empty() && !is_starting_again(c))
+          return fail("the prompt waits: " + c.reason());
+        return;
+      default: return;
+    }
+  }
+
+  /// A driver that has just ended may have a next one, which the conversation's row does not say yet.
+  bool is_starting_again(const v1::Conversation& c) const {
+    auto q = cli_.query();
+    q.set_scope(c.scope());
+    q.mutable_list_spawns()->set_live_only(true);
+    const auto all = all_rows<v1::Spawn>(cli_, std::move(q));
+    return std::any_of(all.begin(), all.end(), [&](const auto& s) { return s.id() == c.spawn_id(); });
+  }
+
+  void fail(std::string why) {
     end_.has_ended = end_.failed = true;
-    end_.why = p.state() == v1::Prompt::UNKNOWN ? "whether the agent has acted on the prompt is not known: " + p.reason()
-                                                : "the agent did not get the prompt: " + p.reason();
+    end_.why = std::move(why);
   }
 
   void print(const chat_text& text) {
@@ -174,7 +203,8 @@ int run_chat_read(invocation& cli, const chat_read_options& o) {
         cli.io().print_compact(line);
     else
       as_text.take(chunk);
-    return !chunk.has_state() || chunk.state().state() != v1::Conversation::ENDED;
+    // The agent ends after its conversation, and with it the turn that is open.
+    return !chunk.has_state() || chunk.state().state() != v1::Conversation::ENDED || !chunk.state().open_turn().empty();
   });
   if (reading.late)
     throw failure(code::deadline, "stopped following: the time of --timeout is up; go on with --from " + as_json.cursor());
@@ -215,7 +245,11 @@ turn_end follow_turn(invocation& cli, const v1::Conversation& c, const v1::Promp
     throw failure(code::interrupted, "stopped following" + goes_on);
   if (!watch.end().has_ended && reading.late)
     throw failure(code::deadline, "stopped following: the time of --timeout is up" + goes_on);
-  return watch.end();
+  auto end = watch.end();
+  // What was heard with the last item is of before it.
+  if (auto now = conversation_of(cli, c))
+    end.conversation = *now;
+  return end;
 }
 
 } // namespace swarm::cli

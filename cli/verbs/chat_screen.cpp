@@ -27,9 +27,12 @@ const char* code_of(colour c) {
 }
 
 std::string without_tabs(std::string text) {
-  for (auto at = text.find('\t'); at != text.npos; at = text.find('\t', at))
-    text.replace(at, 1, "    ");
-  return text;
+  if (text.find('\t') == text.npos)
+    return text;
+  std::string out;
+  for (auto c : text)
+    out.append(c == '\t' ? 4 : 1, c == '\t' ? ' ' : c);
+  return out;
 }
 
 /// As it is shown while it is typed, in one row.
@@ -90,16 +93,18 @@ std::string chat_screen::stream(std::string_view more, colour paint) {
   while (!more.empty()) {
     const auto end = std::min(more.find('\n'), more.size());
     tail_ += without_tabs(escape_control(more.substr(0, end), false));
-    while (columns_of(tail_) > width) {
-      auto at = fitting(tail_, width);
+    // A line of megabytes takes as long as its rows do.
+    const auto line = std::exchange(tail_, {});
+    std::string_view rest{line};
+    for (auto at = fitting(rest, width); at < rest.size(); at = fitting(rest, width)) {
       // Between words, where there are any.
-      if (const auto blank = tail_.rfind(' ', at); blank != tail_.npos && blank > at / 2)
+      if (const auto blank = rest.substr(0, at + 1).rfind(' '); blank != rest.npos && blank > at / 2)
         at = blank;
-      auto rest = tail_.substr(tail_[at] == ' ' ? at + 1 : at);
-      tail_.resize(at);
+      tail_ = rest.substr(0, at);
       out += commit();
-      tail_ = std::move(rest);
+      rest.remove_prefix(rest[at] == ' ' ? at + 1 : at);
     }
+    tail_ = rest;
     if (end < more.size())
       out += tail_.empty() ? std::string{line_end} : commit();
     more.remove_prefix(std::min(end + 1, more.size()));

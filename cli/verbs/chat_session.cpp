@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/base/text.hpp"
+#include "actors/domain/permissions.hpp"
 
 namespace swarm::cli {
 
@@ -15,14 +16,6 @@ constexpr std::int64_t key_pause_ms = 500;
 constexpr std::int64_t leave_pause_ms = 1'000;
 
 bool is_request(const v1::ConversationItem& item) { return item.kind() == v1::CONVERSATION_PERMISSION || item.kind() == v1::CONVERSATION_QUESTION; }
-
-char key_of(const std::string& option, std::size_t number) {
-  if (option == "allow" || option == "yes")
-    return 'a';
-  if (option == "deny" || option == "no")
-    return 'd';
-  return option == "always" ? 'A' : static_cast<char>('1' + number);
-}
 
 std::string who(const v1::Principal& p) {
   switch (p.kind()) {
@@ -60,6 +53,7 @@ void chat_session::show(const chat_text& text) {
 void chat_session::take(const v1::ConversationChunk& chunk) {
   if (away_)
     away(false);
+  past_cut_ |= chunk.resumed().skipped() > 0 && !live_;
   if (chunk.has_resumed() && !chunk.resumed().gap().empty()) {
     parts_.forget();
     open_text_.clear();
@@ -87,53 +81,68 @@ void chat_session::caught_up() {
   out_.write(screen_.lines(text));
   for (const auto& [id, item] : asked_)
     out_.wish({.what = chat_wish::kind::look, .approval_id = id});
+  // Some may have been asked before what is shown.
+  out_.wish({.what = chat_wish::kind::look_open});
+}
+
+void chat_session::take_request(const v1::ConversationItem& item) {
+  if (item.state() == "asked") {
+    if (item.approval_id().empty())
+      return show(lines_.of(item));
+    by_native_[item.id()] = item.approval_id();
+    asked_[item.approval_id()] = item;
+    if (live_)
+      out_.wish({.what = chat_wish::kind::look, .approval_id = item.approval_id()});
+    return;
+  }
+  const auto known = by_native_.find(item.id());
+  const auto id = !item.approval_id().empty() ? item.approval_id() : known != by_native_.end() ? known->second : std::string{};
+  if (!live_)
+    if (auto asked = asked_.find(id); asked != asked_.end())
+      show(lines_.of(asked->second));
+  forget(id);
+  auto text = lines_.of(item);
+  if (live_ && !id.empty() && !mine_.contains(id))
+    for (auto& line : text)
+      line.text += "  (decided elsewhere)";
+  show(text);
+  ask_next();
+}
+
+void chat_session::take_streamed(const v1::ConversationItem& item) {
+  const auto shown = std::exchange(open_text_, {});
+  const auto begin = std::exchange(open_begin_, 0);
+  if (begin > 0 || !item.body().starts_with(shown)) {
+    show({{colour::dim, "… the whole of it:"}});
+    return show(lines_.of(item));
+  }
+  if (auto rest = std::string_view{item.body()}.substr(shown.size()); !rest.empty())
+    out_.write(screen_.stream(rest, item.kind() == v1::CONVERSATION_THOUGHT ? colour::dim : colour::none));
+  out_.write(screen_.end_stream());
+  if (item.aborted())
+    show({{colour::yellow, "  (cut off)"}});
 }
 
 void chat_session::take_item(const v1::ConversationItem& item) {
-  if (is_request(item)) {
-    if (item.state() == "asked") {
-      if (item.approval_id().empty())
-        return show(lines_.of(item));
-      by_native_[item.id()] = item.approval_id();
-      asked_[item.approval_id()] = item;
-      if (live_)
-        out_.wish({.what = chat_wish::kind::look, .approval_id = item.approval_id()});
-      return;
-    }
-    const auto known = by_native_.find(item.id());
-    const auto id = !item.approval_id().empty() ? item.approval_id() : known != by_native_.end() ? known->second : std::string{};
-    if (!live_)
-      if (auto asked = asked_.find(id); asked != asked_.end())
-        show(lines_.of(asked->second));
-    forget(id);
-    auto text = lines_.of(item);
-    if (live_ && id != mine_)
-      for (auto& line : text)
-        line.text += "  (decided elsewhere)";
-    show(text);
-    return ask_next();
-  }
-  const auto shown = std::exchange(open_text_, {});
-  if (item.kind() == open_kind_ && !shown.empty() && live_ && item.body().size() >= open_begin_ + shown.size() &&
-      item.body().compare(open_begin_, shown.size(), shown) == 0) {
-    if (auto rest = std::string_view{item.body()}.substr(open_begin_ + shown.size()); !rest.empty())
-      out_.write(screen_.stream(rest, item.kind() == v1::CONVERSATION_THOUGHT ? colour::dim : colour::none));
-    out_.write(screen_.end_stream());
-    if (item.aborted())
-      show({{colour::yellow, "  (cut off)"}});
-    return;
-  }
-  show(lines_.of(item));
+  if (is_request(item))
+    return take_request(item);
+  // What an agent does beside the text that it says does not end that text.
+  const bool is_open = live_ && !open_text_.empty() && item.kind() == open_kind_ && !item.nested() && (open_id_.empty() || item.id() == open_id_);
+  is_open ? take_streamed(item) : show(lines_.of(item));
 }
 
 void chat_session::take_delta(const v1::ConversationDelta& d) {
   if (!live_)
     return;
   const auto end = open_begin_ + open_text_.size();
-  if (d.kind() != open_kind_ || open_text_.empty() || d.offset() > end || d.offset() < open_begin_) {
+  const bool is_same = d.kind() == open_kind_ && (d.id().empty() || open_id_.empty() || d.id() == open_id_);
+  if (!is_same || open_text_.empty() || d.offset() > end || d.offset() < open_begin_) {
     if (!open_text_.empty())
       out_.write(screen_.end_stream());
+    if (d.offset() > (is_same && !open_text_.empty() ? end : 0))
+      show({{colour::dim, "…"}});
     open_kind_ = d.kind();
+    open_id_ = d.id();
     open_text_.clear();
     open_begin_ = d.offset();
   }
@@ -155,24 +164,29 @@ void chat_session::take_state(const v1::Conversation& c) {
 }
 
 void chat_session::found(const v1::Approval& a) {
-  auto item = asked_.find(a.id());
-  if (item == asked_.end())
-    return; // it was decided meanwhile
+  const auto item = asked_.find(a.id());
+  const bool is_known = item != asked_.end();
+  if (over_.contains(a.id()) || std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& q) { return q.approval().id() == a.id(); }))
+    return;
   if (a.decided_at_ms() != 0) {
-    show({{colour::yellow, concat({"? ", item->second.title()})},
-          {colour::yellow, a.decision().empty() ? std::string{"  it is over: nobody waits for an answer"}
-                                                : concat({"  ", a.decision(), " by ", who(a.decided_by())})}});
+    if (is_known)
+      show({{colour::yellow, concat({"? ", item->second.title()})},
+            {colour::yellow, a.decision().empty() ? std::string{"  it is over: nobody waits for an answer"}
+                                                  : concat({"  ", a.decision(), " by ", who(a.decided_by())})}});
     return forget(a.id());
   }
-  question q;
-  q.approval = a;
-  // Exactly what is shown is what a decision is about; it is the row's unless that has it elsewhere.
-  q.body = a.body().empty() ? item->second.body() : a.body();
-  for (int i = 0; i < a.options_size(); ++i)
-    q.choices.push_back({key_of(a.options(i), static_cast<std::size_t>(i)), a.options(i)});
-  waiting_.push_back(std::move(q));
+  // It is the row's unless that has it elsewhere.
+  auto body = a.body().empty() && is_known && a.body_bytes() == 0 ? item->second.body() : a.body();
+  if (!is_known)
+    asked_[a.id()].set_title(a.title());
+  waiting_.emplace_back(a, std::move(body));
   if (waiting_.size() == 1)
     ask_next();
+}
+
+void chat_session::not_found(const std::string& approval_id) {
+  if (const auto item = asked_.find(approval_id); item != asked_.end())
+    show(lines_.of(item->second));
 }
 
 void chat_session::ask_next() {
@@ -180,54 +194,56 @@ void chat_session::ask_next() {
     return draw();
   auto& q = waiting_.front();
   q.shown_at_ms = std::max<std::int64_t>(out_.now_ms(), 1);
-  chat_text text{{colour::yellow, concat({"? ", q.approval.title(), "  [", short_id(q.approval.id()), "]"})}};
-  auto action = action_lines(q.body);
-  text.insert(text.end(), action.begin(), action.end());
-  std::string keys;
-  for (const auto& c : q.choices)
-    keys += concat({keys.empty() ? "  " : "   ", std::string(1, c.key), " ", c.option});
-  if (q.approval.conversation_id().empty() || std::any_of(q.choices.begin(), q.choices.end(), [](const auto& c) { return c.option == "deny"; }))
-    keys += "   m deny, with words for the agent";
-  text.push_back({colour::yellow, keys});
-  show(text);
+  show(q.lines());
   draw();
 }
 
 void chat_session::forget(const std::string& approval_id) {
+  if (approval_id.empty())
+    return;
   asked_.erase(approval_id);
-  std::erase_if(waiting_, [&](const auto& q) { return q.approval.id() == approval_id; });
-  if (message_for_ && message_for_->approval.id() == approval_id) {
-    // The words were for that denial: Enter must not make a prompt of them.
-    message_for_.reset();
+  over_.insert(approval_id);
+  const bool is_asked = !waiting_.empty() && waiting_.front().approval().id() == approval_id;
+  std::erase_if(waiting_, [&](const auto& q) { return q.approval().id() == approval_id; });
+  if (is_asked && words_for_) {
+    // The words were for that answer: Enter must not make a prompt of them.
+    words_for_.reset();
     editor_.clear();
   }
 }
 
+void chat_session::act_on(chat_question::outcome o) {
+  auto& q = waiting_.front();
+  switch (o) {
+    case chat_question::outcome::decided: {
+      const auto id = q.approval().id();
+      mine_.insert(id);
+      out_.wish({.what = chat_wish::kind::decide, .approval_id = id, .decision = q.decision()});
+      waiting_.pop_front();
+      return ask_next();
+    }
+    case chat_question::outcome::next: q.shown_at_ms = 0; return ask_next();
+    case chat_question::outcome::denial_words:
+    case chat_question::outcome::own_words: words_for_ = o; break;
+    default: break;
+  }
+  draw();
+}
+
 bool chat_session::decides(char key) {
-  if (waiting_.empty() || message_for_ || !editor_.at_begin() || out_.now_ms() - waiting_.front().shown_at_ms < key_pause_ms)
+  if (waiting_.empty() || words_for_ || !editor_.at_begin() || out_.now_ms() - waiting_.front().shown_at_ms < key_pause_ms)
     return false;
-  const auto q = waiting_.front();
-  const auto choice = std::find_if(q.choices.begin(), q.choices.end(), [key](const auto& c) { return c.key == key; });
-  if (choice != q.choices.end()) {
-    mine_ = q.approval.id();
-    waiting_.pop_front();
-    out_.wish({.what = chat_wish::kind::decide, .approval_id = mine_, .option = choice->option, .shown = q.body});
-    ask_next();
-    return true;
-  }
-  const bool can_deny = std::any_of(q.choices.begin(), q.choices.end(), [](const auto& c) { return c.option == "deny"; });
-  if (key == 'm' && can_deny) {
-    message_for_ = q;
-    draw();
-    return true;
-  }
-  return false;
+  const auto outcome = waiting_.front().press(key);
+  if (outcome == chat_question::outcome::ignored)
+    return false;
+  act_on(outcome);
+  return true;
 }
 
 bool chat_session::interrupt() {
   const auto now_ms = out_.now_ms();
-  if (message_for_ || !editor_.empty()) {
-    message_for_.reset();
+  if (words_for_ || !editor_.empty()) {
+    words_for_.reset();
     editor_.clear();
     draw();
     return true;
@@ -246,13 +262,8 @@ bool chat_session::interrupt() {
 
 void chat_session::submit() {
   auto text = editor_.take();
-  if (message_for_) {
-    const auto q = *std::exchange(message_for_, std::nullopt);
-    mine_ = q.approval.id();
-    std::erase_if(waiting_, [&](const auto& w) { return w.approval.id() == mine_; });
-    out_.wish({.what = chat_wish::kind::decide, .approval_id = mine_, .option = "deny", .message = text, .shown = q.body});
-    return ask_next();
-  }
+  if (const auto asked = std::exchange(words_for_, std::nullopt))
+    return act_on(waiting_.front().say(text, *asked));
   if (trimmed(text).empty())
     return draw();
   if (state_.state() == v1::Conversation::RUNNING || state_.state() == v1::Conversation::BLOCKED || state_.queued() > 0)
@@ -281,12 +292,17 @@ bool chat_session::type(std::string_view bytes) {
   return true;
 }
 
-void chat_session::failed(const chat_wish& wish, const std::string& why) {
+void chat_session::failed(const chat_wish& wish, const std::string& why, bool may_have_arrived) {
   chat_text text;
-  if (wish.what == chat_wish::kind::prompt)
-    text.push_back({colour::red, "! not sent: " + wish.text.substr(0, wish.text.find('\n'))});
+  if (wish.what == chat_wish::kind::prompt) {
+    text.push_back(
+      {colour::red, (may_have_arrived ? "! nobody knows whether this was sent: " : "! not sent: ") + wish.text.substr(0, wish.text.find('\n'))});
+    if (may_have_arrived)
+      text.push_back({colour::red, "! before you send it again, see: swarmctl chat prompts " + title_});
+  }
   if (wish.what == chat_wish::kind::decide || wish.what == chat_wish::kind::look)
     text.push_back({colour::red, concat({"! not decided; see: swarmctl decide ", short_id(wish.approval_id)})});
+  mine_.erase(wish.approval_id);
   auto reason = lines_of_text(why, colour::red, "! ");
   text.insert(text.end(), reason.begin(), reason.end());
   show(text);
@@ -300,18 +316,17 @@ void chat_session::away(bool is_away) {
 }
 
 std::string chat_session::hint() const {
-  if (message_for_)
-    return "deny, because> ";
-  if (!waiting_.empty() && waiting_.front().shown_at_ms != 0) {
-    std::string keys;
-    for (const auto& c : waiting_.front().choices)
-      keys += concat({keys.empty() ? "" : "/", std::string(1, c.key)});
-    return keys + "> ";
-  }
+  if (words_for_)
+    return *words_for_ == chat_question::outcome::denial_words ? "deny, because> " : "answer> ";
+  if (!waiting_.empty() && waiting_.front().shown_at_ms != 0)
+    return waiting_.front().hint() + "> ";
   if (away_)
     return "away> ";
   const auto queued = state_.queued() > 0 ? concat({", ", state_.queued(), state_.held() ? " held" : " queued"}) : std::string{};
-  return state_.id().empty() ? "> " : concat({mcp::conversation_state(state_.state()), queued, "> "});
+  // What is usual needs no word.
+  const auto p = state_.permissions();
+  const auto rule = p == v1::Conversation::ASK || p == v1::Conversation::PERMISSIONS_UNSPECIFIED ? std::string{} : concat({", ", domain::to_text(p)});
+  return state_.id().empty() ? "> " : concat({mcp::conversation_state(state_.state()), queued, rule, "> "});
 }
 
 void chat_session::draw() { out_.write(screen_.typing(hint(), editor_.line(), editor_.place())); }

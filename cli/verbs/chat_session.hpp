@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/verbs/chat_lines.hpp"
+#include "cli/verbs/chat_question.hpp"
 #include "cli/verbs/chat_screen.hpp"
 #include "cli/verbs/line_editor.hpp"
 #include "gateway/json/conversation.hpp"
@@ -19,12 +21,16 @@ namespace swarm::cli {
 
 /// What the node is to be asked for.
 struct chat_wish {
-  enum class kind : std::uint8_t { prompt, interrupt, decide, look } what = kind::prompt;
+  enum class kind : std::uint8_t {
+    prompt,
+    interrupt,
+    decide,
+    look,      // at one approval
+    look_open, // at those of the conversation that nobody has decided
+  } what = kind::prompt;
   std::string text = {};        // of a prompt
   std::string approval_id = {}; // to decide, or to look at
-  std::string option = {};      // to decide
-  std::string message = {};     // for the agent, with a decision
-  std::string shown = {};       // the action that was shown: what the decision is about
+  v1::DecideApproval decision = {};
 };
 
 class chat_session {
@@ -41,8 +47,10 @@ public:
   bool type(std::string_view bytes);
   /// What a wish to look has brought.
   void found(const v1::Approval&);
-  /// A wish was refused.
-  void failed(const chat_wish&, const std::string& why);
+  /// It has brought nothing: the person may read what is asked, and not decide it.
+  void not_found(const std::string& approval_id);
+  /// A wish was refused, or nobody knows what became of it.
+  void failed(const chat_wish&, const std::string& why, bool may_have_arrived = false);
   /// The node is away, or back.
   void away(bool);
   void resize(std::size_t columns) { out_.write(screen_.resize(columns)); }
@@ -50,18 +58,10 @@ public:
   void leave() { out_.write(screen_.leave()); }
 
 private:
-  struct question {
-    v1::Approval approval;
-    std::int64_t shown_at_ms = 0;
-    std::string body; // as it was shown
-    struct choice {
-      char key;
-      std::string option;
-    };
-    std::vector<choice> choices;
-  };
-
   void take_item(const v1::ConversationItem& whole);
+  void take_request(const v1::ConversationItem& whole);
+  /// The end of the text that was streamed.
+  void take_streamed(const v1::ConversationItem& whole);
   void take_delta(const v1::ConversationDelta&);
   void take_state(const v1::Conversation&);
   void caught_up();
@@ -70,6 +70,7 @@ private:
   void forget(const std::string& approval_id);
   /// Whether the key was an answer to what is asked.
   bool decides(char key);
+  void act_on(chat_question::outcome);
   bool interrupt();
   void submit();
   void draw();
@@ -88,13 +89,15 @@ private:
   v1::Conversation state_;
   // Of the text that is being said: what was shown of it, and where that begins in the item.
   v1::ConversationItemKind open_kind_ = v1::CONVERSATION_ITEM_KIND_UNSPECIFIED;
+  std::string open_id_;
   std::string open_text_;
   std::uint64_t open_begin_ = 0;
   std::map<std::string, v1::ConversationItem> asked_; // by approval, not yet decided
   std::map<std::string, std::string> by_native_;      // approvals by the item's id
-  std::deque<question> waiting_;                      // the first one is asked
-  std::optional<question> message_for_;               // a denial for which words are typed
-  std::string mine_;                                  // the approval that was decided here last
+  std::deque<chat_question> waiting_;                 // the first one is asked
+  std::optional<chat_question::outcome> words_for_;   // what is typed goes with an answer to it
+  std::set<std::string> mine_;                        // approvals that were decided here
+  std::set<std::string> over_;                        // approvals that nobody waits for any more
   std::optional<std::int64_t> interrupted_at_ms_;
 };
 

@@ -100,6 +100,8 @@ void offer_ends(const invocation&, offers& out) {
     out.add(domain::to_text(status));
 }
 
+void offer_permissions(const invocation&, offers& out) { out.add_all("ask, auto-edit, auto, plan, deny"); }
+
 void offer_types(const invocation&, offers& out) { out.add_all(domain::task_types_text); }
 
 void offer_terminals(const invocation& cli, offers& out) {
@@ -266,6 +268,7 @@ constexpr kind kinds[] = {
   {argument::shell, "SHELL", offer_shells},
   {argument::setting, "SETTING", offer_settings},
   {argument::secret, "SECRET", offer_secrets},
+  {argument::permissions, "PERMISSIONS", offer_permissions},
 };
 
 const kind* kind_of(const CLI::Option* o) {

@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include "actors/base/atomic_file.hpp"
-#include "actors/base/child_process.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/secrets.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/config.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/confirmation.hpp"
+#include "cli/verbs/pager.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -185,18 +185,7 @@ std::string editor_of(const environment& env) {
 
 /// As git and others start it: the variable may hold arguments.
 void run_editor(const std::string& editor, const fs::path& file) {
-  child_options o;
-  o.arguments = {"/bin/sh", "-c", editor + " \"$@\"", editor, file.string()};
-  for (char** v = environ; v != nullptr && *v != nullptr; ++v)
-    o.environment.emplace_back(*v);
-  o.own_session = false;
-  o.standard = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
-  // Ctrl-C in the editor is the editor's.
-  const auto interrupt = signal(SIGINT, SIG_IGN), quit = signal(SIGQUIT, SIG_IGN);
-  const auto child = start_child(o);
-  const auto status = child.pid > 0 ? wait_for_child(child.pid) : -1;
-  signal(SIGINT, interrupt);
-  signal(SIGQUIT, quit);
+  const auto status = run_with_file(editor, file);
   if (status != 0)
     throw failure(code::refused, concat({"the editor (", editor, ") ended with status ", status, ", and nothing is changed"}));
 }

@@ -9,6 +9,7 @@
 #include "cli/profile.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/chat_verbs.hpp"
 #include "cli/verbs/follow.hpp"
 #include "cli/verbs/placement.hpp"
 #include "cli/verbs/program_io.hpp"
@@ -35,6 +36,8 @@ struct dispatch_options {
   double completion_s = 0;
   bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
        force = false, worktree = false, pipes = false, quiet = false, no_stdin = false;
+  bool structured = false;
+  std::string permissions;
   std::vector<std::string> variables;
 };
 
@@ -46,19 +49,19 @@ std::string first_of(std::initializer_list<std::string> values) {
 }
 
 std::string harness_of(const invocation& cli, const dispatch_options& o) {
-  if (o.harness.empty() && !cli.tail.empty())
+  if (o.harness.empty() && !cli.tail.empty() && !o.structured)
     return "exec";
-  return first_of({o.harness, cli.env().get("SWARM_WORKER_HARNESS"), cli.env().get("SWARM_DISPATCH_HARNESS")});
+  return first_of({o.harness, cli.env().get("SWARM_WORKER_HARNESS"), cli.env().get("SWARM_DISPATCH_HARNESS"), o.structured ? "claude" : ""});
 }
 
 /// Whether our standard input becomes the standard input of the command.
 bool passes_input(const invocation& cli, const dispatch_options& o) {
-  return !cli.tail.empty() && !o.detach && !o.no_stdin && !cli.is_swarm_mcp() && has_standard_input();
+  return !cli.tail.empty() && !o.structured && !o.detach && !o.no_stdin && !cli.is_swarm_mcp() && has_standard_input();
 }
 
 /// Whether the command's standard input is empty. A person at a terminal may attach to the command and type, and so may others when it is detached.
 bool has_no_input(const invocation& cli, const dispatch_options& o) {
-  if (cli.tail.empty() || cli.is_swarm_mcp())
+  if (cli.tail.empty() || o.structured || cli.is_swarm_mcp())
     return false;
   return o.no_stdin || (!o.detach && !has_standard_input() && isatty(STDIN_FILENO) == 0);
 }
@@ -115,11 +118,23 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
   body.set_no_nudge(o.no_nudge);
   body.set_force(o.force);
   body.set_worktree(o.worktree);
+  body.set_structured(o.structured);
+  body.set_permissions(permissions_of(o.permissions));
   // A terminal would echo the input, and change its line ends.
   body.set_pipes(o.pipes || body.passes_input());
   set_placement(body, o.placement);
   set_terminal_size(body);
   return command;
+}
+
+void check_structured(const dispatch_options& o, const std::string& harness) {
+  permissions_of(o.permissions);
+  if (!o.permissions.empty() && !o.structured)
+    throw usage("--permissions is for a conversation: add --structured");
+  if (o.structured && harness == "exec")
+    throw usage("--structured is for an agent that speaks its own protocol, and a command does not; leave it out");
+  if (o.structured && (o.pipes || o.worktree))
+    throw usage("--structured goes with neither --pipes nor --worktree");
 }
 
 void check(const invocation& cli, const dispatch_options& o) {
@@ -135,8 +150,9 @@ void check(const invocation& cli, const dispatch_options& o) {
     throw usage("--harness exec needs a command: swarmctl dispatch TITLE --harness exec -- COMMAND ARGUMENT…");
   if (!cli.tail.empty() && !domain::is_harness(harness))
     throw usage("unknown harness " + escape_control(harness, false) + "; known: " + domain::harness_names());
-  if (harness != "exec" && !cli.tail.empty())
+  if (harness != "exec" && !cli.tail.empty() && !o.structured)
     throw usage("a command after -- goes with --harness exec");
+  check_structured(o, harness);
   if (o.pipes && harness.empty())
     throw usage("--pipes is for a worker that is started: give a command after --");
   if (o.worktree && harness.empty())
@@ -147,7 +163,7 @@ void check(const invocation& cli, const dispatch_options& o) {
   if (o.retries > 0 && passes_input(cli, o))
     throw usage(
       "--retries does not go with standard input, which can be passed once; leave --retries out, or let the command read a file: --no-stdin");
-  if (o.detach && !o.no_stdin && !cli.tail.empty() && !cli.is_swarm_mcp() && standard_input_is_waiting())
+  if (o.detach && !o.no_stdin && !cli.tail.empty() && !o.structured && !cli.is_swarm_mcp() && standard_input_is_waiting())
     throw usage("--detach passes no standard input to the command; leave --detach out, or leave the input: --no-stdin");
 }
 
@@ -447,7 +463,7 @@ int run_dispatch(invocation& cli, const dispatch_options& o) {
   }
   if (o.quiet)
     cli.io().be_quiet();
-  if (o.detach && !o.no_stdin && !cli.tail.empty() && !cli.is_swarm_mcp() && has_standard_input())
+  if (o.detach && !o.no_stdin && !cli.tail.empty() && !o.structured && !cli.is_swarm_mcp() && has_standard_input())
     cli.io().note("--detach passes no standard input to the command");
   auto reply = cli.execute(command, environment);
   if (const auto& old = reply.dispatch(); old.has_in_place_of())
@@ -509,6 +525,9 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   add_placement(app, o->placement);
   flag(app, "--explain", o->placement.explain, "say why the worker runs on the node it does");
   flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
+  flag(app, "--structured", o->structured,
+       "the agent works in a conversation instead of on a terminal; the task is its first prompt; see: swarmctl chat");
+  option(app, "--permissions", o->permissions, std::string{"with --structured: "} + permissions_words, argument::permissions);
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   option(app, "--identity", cli.flags.identity, identity_words);
   option(app, "--env", o->variables, variable_words);
@@ -529,6 +548,7 @@ constexpr verb verbs[] = {
    "  swarmctl dispatch \"count the lines\" --harness exec -- sh -c 'wc -l *.cpp'\n"
    "  swarmctl dispatch \"nightly tests\" --harness exec --detach --retries 2 -- make test\n"
    "  swarmctl dispatch \"review the parser\" --role reviewer --file src/parser.cpp --follow\n"
+   "  swarmctl dispatch \"fix the failing test\" --harness claude --structured --permissions auto-edit --follow\n"
    "The same line again answers with the same task, unless that failed or was cancelled; --new asks for a fresh one, so a script\n"
    "that must run its command each time passes --new. The exit status is the worker's.",
    build_dispatch, nullptr, "dispatch"},

@@ -6,6 +6,7 @@
 #include "cli/persons.hpp"
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
+#include "cli/verbs/graph_conversations.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/client/node_start.hpp"
 #include "gateway/json/shapes.hpp"
@@ -400,6 +401,7 @@ int run_graph(invocation& cli, bool here) {
   if (!cli.flags.scope.empty())
     request.set_scope(cli.scope());
   auto graph = cli.node().admin.graph(request);
+  add_conversations(cli, graph);
   if (cli.json_wanted()) {
     auto nodes = json::array();
     for (const auto& n : graph.nodes())

@@ -51,6 +51,28 @@ TEST_CASE("what is decided on is shown whole, whatever its form") {
   CHECK(shown(action_lines("no json")) == "    no json\n");
 }
 
+TEST_CASE("JSON that is nested without end is shown as the text that it is") {
+  const auto deep = "{\"x\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  chat_lines lines;
+  CHECK(shown(lines.of(item(v1::CONVERSATION_TOOL_CALL, "Bash", deep))).starts_with("* Bash  {\"x\":[[["));
+  CHECK(action_lines(deep).at(0).text == "    " + deep);
+  CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", deep))).starts_with("  {\"x\""));
+}
+
+TEST_CASE("what a person has said stands with its files, and what a rule has decided with the rule") {
+  chat_lines lines;
+  auto user = item(v1::CONVERSATION_USER, "", "look\nhere");
+  auto& file = *user.add_attachments();
+  file.set_name("a.png");
+  file.set_media_type("image/png");
+  file.set_bytes(2048);
+  CHECK(shown(lines.of(user)) == "> look\n> here\n> + a.png, image/png, 2 KiB\n");
+  auto ruled = item(v1::CONVERSATION_PERMISSION, "Bash: make", "");
+  ruled.set_state("allow");
+  ruled.set_rule("the pattern Bash(make)");
+  CHECK(shown(lines.of(ruled)) == "  permission: allow: Bash: make  (nobody was asked: the pattern Bash(make))\n");
+}
+
 TEST_CASE("a plan shows how far each step is") {
   chat_lines lines;
   CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", R"({"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"}]})"))) ==

@@ -1,3 +1,4 @@
+#include "actors/base/crypto.hpp"
 #include "cli/verbs/chat_session.hpp"
 #include "gateway/session/screen.hpp"
 
@@ -22,6 +23,9 @@ struct attached {
     v1::ConversationChunk c;
     c.mutable_caught_up();
     session.take(c);
+    CHECK(wishes.size() == 1); // what was asked before that is looked for
+    CHECK(wishes.at(0).what == chat_wish::kind::look_open);
+    wishes.clear();
   }
   void state(v1::Conversation::State s) {
     v1::ConversationChunk c;
@@ -68,6 +72,19 @@ struct attached {
     for (const auto* o : {"allow", "deny", "always"})
       a.add_options(o);
     session.found(a);
+  }
+  /// A question of the agent, with these options in its row.
+  void question(std::int64_t now_ms, const std::string& body, const std::vector<std::string>& options) {
+    now = now_ms;
+    v1::Approval q;
+    q.set_id("abcd1234-2");
+    q.set_title("Questions");
+    q.set_kind(v1::Approval::QUESTION);
+    q.set_body(body);
+    q.set_conversation_id("c0ffee00-1");
+    for (const auto& o : options)
+      q.add_options(o);
+    session.found(q);
   }
   std::string screen() const { return mcp::screen_text(bytes, 60, 24, 24, true); }
 };
@@ -119,8 +136,8 @@ TEST_CASE("a permission is shown with its action and answered by a key, about ex
   a.type("A", 2'000);
   REQUIRE(a.wishes.size() == 2);
   CHECK(a.wishes[1].what == chat_wish::kind::decide);
-  CHECK(a.wishes[1].option == "always");
-  CHECK(a.wishes[1].shown == R"({"command":"rm x"})");
+  CHECK(a.wishes[1].decision.option() == "always");
+  CHECK(a.wishes[1].decision.action_digest() == sha256(R"({"command":"rm x"})"));
 }
 
 TEST_CASE("a key in a line that is being typed decides nothing, nor does one in a paste or in an escape sequence") {
@@ -141,8 +158,8 @@ TEST_CASE("a denial takes words for the agent") {
   CHECK(a.screen().find("deny, because>") != std::string::npos);
   a.type("use make\r", 2'100);
   REQUIRE(a.wishes.size() == 2);
-  CHECK(a.wishes[1].option == "deny");
-  CHECK(a.wishes[1].message == "use make");
+  CHECK(a.wishes[1].decision.option() == "deny");
+  CHECK(a.wishes[1].decision.message() == "use make");
 }
 
 TEST_CASE("what somebody else has decided is shown, and is not asked any more") {
@@ -207,4 +224,125 @@ TEST_CASE("that the node is away is said once, and that it is back") {
   const auto shown = a.screen();
   CHECK(shown.find("! the node is away") == shown.rfind("! the node is away"));
   CHECK(shown.find("! the node is back") != std::string::npos);
+}
+
+TEST_CASE("a question of several parts is asked part by part, and answered as a whole") {
+  attached a;
+  a.question(1'000,
+             R"({"questions":[{"question":"Which colour?","options":[{"label":"Red","description":"warm"},{"label":"Blue"}]},)"
+             R"({"question":"Which sizes?","multiSelect":true,"options":[{"label":"S"},{"label":"M"},{"label":"L"}]}]})",
+             {"answer", "deny"});
+  CHECK(a.screen().find("    Which colour?\n      1 Red  (warm)\n      2 Blue\n") != std::string::npos);
+  CHECK(a.screen().find("1 answer") == std::string::npos);
+  a.type("3", 2'000); // no choice: the begin of a line
+  a.type("\x7f", 2'001);
+  a.type("2", 2'100);
+  CHECK(a.wishes.empty());
+  CHECK(a.screen().find("Which sizes?") != std::string::npos);
+  a.type("1", 2'200); // it was not there to be read
+  a.type("\x7f", 2'300);
+  a.type("312", 3'000);
+  a.type("2", 3'001); // and not the second one
+  CHECK(a.screen().find("1-3/d (S, L)> ") != std::string::npos);
+  a.type("\r", 3'100);
+  REQUIRE(a.wishes.size() == 1);
+  const auto& d = a.wishes[0].decision;
+  CHECK(d.option() == "answer");
+  REQUIRE(d.answers_size() == 2);
+  CHECK(d.answers(0).question() == "Which colour?");
+  CHECK(d.answers(0).choice() == "Blue");
+  CHECK(d.answers(1).choice() == "S, L");
+}
+
+TEST_CASE("a question takes an answer in the person's own words") {
+  attached a;
+  a.question(1'000, R"({"questions":[{"question":"A?","options":[{"label":"x"}]},{"question":"B?","options":[{"label":"y"}]}]})", {"answer", "deny"});
+  a.type("w", 2'000);
+  CHECK(a.screen().find("answer>") != std::string::npos);
+  a.type("neither of them\r", 2'100);
+  a.type("1", 3'000);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].decision.answers(0).choice() == "neither of them");
+  CHECK(a.wishes[0].decision.answers(1).choice() == "y");
+}
+
+TEST_CASE("of a choice that is longer than an option of the row the agent hears all") {
+  const std::string label(100, 'l');
+  attached a;
+  a.question(1'000, R"({"questions":[{"question":"A?","options":[{"label":"short"},{"label":")" + label + R"("}]}]})",
+             {"short", label.substr(0, 64)});
+  a.type("2", 2'000);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].decision.option() == label.substr(0, 64));
+  REQUIRE(a.wishes[0].decision.answers_size() == 1);
+  CHECK(a.wishes[0].decision.answers(0).choice() == label);
+}
+
+TEST_CASE("what is too long to be shown can be denied and not allowed") {
+  attached a;
+  v1::Approval big;
+  big.set_id("abcd1234-3");
+  big.set_title("Write: x");
+  big.set_kind(v1::Approval::FILE);
+  big.set_conversation_id("c0ffee00-1");
+  big.set_body_bytes(100'000);
+  big.set_action_digest(std::string(32, 'd'));
+  for (const auto* o : {"allow", "deny"})
+    big.add_options(o);
+  a.now = 1'000;
+  a.session.found(big);
+  CHECK(a.bytes.find("swarmctl decide abcd1234") != std::string::npos);
+  a.type("a", 2'000);
+  CHECK(a.wishes.empty());
+  a.type("\x7f"
+         "d",
+         2'100);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].decision.option() == "deny");
+  CHECK(a.wishes[0].decision.action_digest() == std::string(32, 'd'));
+}
+
+TEST_CASE("what an agent does beside the text that it says does not say that text again") {
+  attached a;
+  a.delta("Hello wor", 0);
+  a.take(a.item(v1::CONVERSATION_NOTICE, "n", "a warning", "stderr"));
+  a.take(a.item(v1::CONVERSATION_TEXT, "x", "Hello world"));
+  const auto shown = a.screen();
+  CHECK(shown.find("Hello") == shown.rfind("Hello"));
+  CHECK(shown.find("ld") != std::string::npos);
+}
+
+TEST_CASE("a part of a streamed text that was missed comes with the whole of it, and is marked before") {
+  attached a;
+  a.delta("one ", 0);
+  a.delta("three", 8);
+  CHECK(a.screen().find("…") != std::string::npos);
+  a.take(a.item(v1::CONVERSATION_TEXT, "x", "one two three"));
+  CHECK(a.screen().find("… the whole of it:\none two three\n") != std::string::npos);
+}
+
+TEST_CASE("a text of a megabyte in one line is shown in no time, and the keys go on") {
+  attached a;
+  const std::string text(1'000'000, 'x');
+  a.delta("x", 0);
+  a.take(a.item(v1::CONVERSATION_TEXT, "t", text));
+  CHECK(static_cast<std::size_t>(std::count(a.bytes.begin(), a.bytes.end(), 'x')) >= text.size());
+}
+
+TEST_CASE("what is asked of a person who may not decide it is shown all the same") {
+  attached a;
+  auto i = a.item(v1::CONVERSATION_PERMISSION, "n1", R"({"command":"rm x"})", "Bash: rm x");
+  i.set_state("asked");
+  i.set_approval_id("abcd1234-1");
+  a.take(i);
+  a.session.not_found("abcd1234-1");
+  CHECK(a.screen().find("command: rm x") != std::string::npos);
+}
+
+TEST_CASE("of a prompt that may have been sent nobody says that it was not") {
+  attached a;
+  a.type("fix it\r", 0);
+  a.session.failed(a.wishes.at(0), "no answer by the deadline", true);
+  CHECK(a.screen().find("nobody knows whether this was sent: fix it") != std::string::npos);
+  CHECK(a.screen().find("not sent: fix it") == std::string::npos);
 }

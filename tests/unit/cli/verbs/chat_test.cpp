@@ -2,8 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
 using namespace swarm;
 using namespace swarm::cli;
+using swarm::testing::session;
 
 namespace {
 
@@ -85,16 +91,32 @@ TEST_CASE("chat new in a pipe follows the first turn: the answer is on stdout, a
   }
 }
 
-TEST_CASE("chat new does not wait for a turn of a prompt that the agent never got") {
-  cli_with_conversation ctl;
-  ctl.prompt.set_state(v1::Prompt::UNDELIVERABLE);
-  ctl.prompt.set_reason("claude is not installed");
-  v1::ConversationChunk state;
-  state.mutable_state()->set_state(v1::Conversation::SUSPENDED);
-  ctl.node.conversations.push_back({{state}, stream_end::lost});
-  CHECK(ctl.run({"chat", "new", "fix it", "--json"}) == code::refused);
-  CHECK(ctl.out_json()["failed"] == true);
-  CHECK(ctl.out_json()["reason"] == "the agent did not get the prompt: claude is not installed");
+TEST_CASE("chat new does not wait for a turn of a prompt that the agent never got, whether it ended or waits for another one") {
+  for (const auto at_rest : {v1::Conversation::SUSPENDED, v1::Conversation::IDLE}) {
+    cli_with_conversation ctl;
+    ctl.prompt.set_state(v1::Prompt::UNDELIVERABLE);
+    ctl.prompt.set_reason("claude is not installed");
+    v1::ConversationChunk state;
+    state.mutable_state()->set_state(at_rest);
+    ctl.node.conversations.push_back({{state}, stream_end::lost});
+    CHECK(ctl.run({"chat", "new", "fix it", "--json"}) == code::refused);
+    CHECK(ctl.out_json()["failed"] == true);
+    CHECK(ctl.out_json()["reason"] == "the agent did not get the prompt: claude is not installed");
+  }
+}
+
+TEST_CASE("chat new does not wait for an agent that cannot be started, nor for a queue that somebody holds") {
+  for (const bool held : {false, true}) {
+    cli_with_conversation ctl;
+    v1::ConversationChunk state;
+    state.mutable_state()->set_state(held ? v1::Conversation::IDLE : v1::Conversation::SUSPENDED);
+    state.mutable_state()->set_reason(held ? "" : "claude is not installed");
+    state.mutable_state()->set_queued(1);
+    state.mutable_state()->set_held(held);
+    ctl.node.conversations.push_back({{state}, stream_end::lost});
+    CHECK(ctl.run({"chat", "new", "fix it"}) == code::refused);
+    CHECK(ctl.screen.err.find(held ? "swarmctl chat resume" : "the prompt waits: claude is not installed") != std::string::npos);
+  }
 }
 
 TEST_CASE("chat read prints a line for each item, and goes on at its cursor when the stream was cut") {
@@ -121,6 +143,17 @@ TEST_CASE("chat read refuses a cursor that is none, and ends with a conversation
   CHECK(ctl.run({"chat", "read", whole_id, "--follow"}) == code::ok);
 }
 
+TEST_CASE("chat read follows a conversation that has ended until its last turn is over") {
+  cli_with_conversation ctl;
+  v1::ConversationChunk ending, ended;
+  ending.mutable_state()->set_state(v1::Conversation::ENDED);
+  ending.mutable_state()->set_open_turn("1");
+  ended.mutable_state()->set_state(v1::Conversation::ENDED);
+  ctl.node.conversations.push_back({{ending, item(v1::CONVERSATION_TURN, "1", "the agent was ended", "failed"), ended}, stream_end::lost});
+  CHECK(ctl.run({"chat", "read", whole_id, "--follow"}) == code::ok);
+  CHECK(ctl.screen.out.find("the agent was ended") != std::string::npos);
+}
+
 TEST_CASE("chat send and the changes name the conversation by the first characters of its id") {
   cli_with_conversation ctl;
   REQUIRE(ctl.run({"chat", "send", "c0ffee", "go", "on", "--json"}) == code::ok);
@@ -137,6 +170,93 @@ TEST_CASE("chat send and the changes name the conversation by the first characte
   CHECK(ctl.node.commands.back().delete_conversation().conversation_id() == whole_id);
   CHECK(ctl.run({"chat", "send", "beef", "x"}) == code::refused);
   CHECK(ctl.run({"chat", "send", "c0ffee", " "}) == code::usage);
+}
+
+TEST_CASE("chat send hands over the files first, and names them by their digest") {
+  cli_with_conversation ctl;
+  const auto directory = std::filesystem::temp_directory_path() / ("swarm-chat-" + std::to_string(getpid()));
+  std::filesystem::create_directories(directory);
+  ctl.directory = directory.string();
+  std::ofstream{directory / "a.png"} << "\x89PNG\r\n\x1a\nrest";
+  std::ofstream{directory / "notes.md"} << "words";
+  REQUIRE_MESSAGE(ctl.run({"chat", "send", "c0ffee", "look", "--image", "a.png", "--file", "notes.md", "--steer"}) == code::ok, ctl.screen.err);
+  const auto& body = ctl.node.commands.back().send_prompt();
+  CHECK(body.steer());
+  REQUIRE(body.attachments_size() == 2);
+  CHECK(body.attachments(0).media_type() == "image/png");
+  CHECK(body.attachments(0).name() == "a.png");
+  CHECK(ctl.node.blobs.at(body.attachments(0).digest()) == "\x89PNG\r\n\x1a\nrest");
+  CHECK(body.attachments(1).media_type() == "text/plain");
+  CHECK(body.attachments(1).bytes() == 5);
+  CHECK(ctl.node.blob_of == whole_id);
+  const auto sent = ctl.node.commands.size();
+  CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--image", "notes.md"}) == code::refused);
+  CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--file", "none"}) == code::refused);
+  CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--stdin"}) == code::usage);
+  CHECK(ctl.node.commands.size() == sent);
+  std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("chat set says what the agent may do unasked, and for how long") {
+  cli_with_conversation ctl;
+  ctl.row.set_permissions(v1::Conversation::AUTO);
+  ctl.row.add_allowed("Bash(make)");
+  REQUIRE(ctl.run({"chat", "set", "c0ffee", "--permissions", "auto", "--for", "2h", "--allow", "Bash(make)", "--forget", "Write", "--model", "m"}) ==
+          code::ok);
+  const auto& body = ctl.node.commands.back().set_conversation();
+  CHECK(body.conversation_id() == whole_id);
+  CHECK(body.permissions() == v1::Conversation::AUTO);
+  CHECK(body.permissions_ms() == 7'200'000);
+  CHECK(body.allow(0) == "Bash(make)");
+  CHECK(body.forget(0) == "Write");
+  CHECK(body.model() == "m");
+  CHECK(ctl.screen.out == "conversation c0ffee00: permissions auto\n  allowed unasked: Bash(make)\n");
+  CHECK(ctl.run({"chat", "set", "c0ffee"}) == code::usage);
+  CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "all"}) == code::usage);
+  CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "ask", "--for", "2h"}) == code::usage);
+  CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "auto", "--for", "soon"}) == code::usage);
+  REQUIRE(ctl.run({"chat", "new", "--detach", "--permissions", "auto-edit", "--allow", "Read"}) == code::ok);
+  CHECK(ctl.node.commands.back().start_conversation().permissions() == v1::Conversation::AUTO_EDIT);
+  CHECK(ctl.node.commands.back().start_conversation().allowed(0) == "Read");
+}
+
+TEST_CASE("chat prompts says what became of each") {
+  cli_with_conversation ctl;
+  ctl.prompt.set_text("fix it\nnow");
+  ctl.prompt.set_state(v1::Prompt::UNKNOWN);
+  ctl.prompt.set_reason("its driver ended");
+  REQUIRE(ctl.run({"chat", "prompts", "c0ffee"}) == code::ok);
+  CHECK(ctl.screen.out.find("unknown (its driver ended)  fix it\n") != std::string::npos);
+  REQUIRE(ctl.run({"chat", "prompts", "c0ffee", "--json"}) == code::ok);
+  CHECK(ctl.out_json()[0]["reason"] == "its driver ended");
+}
+
+TEST_CASE("agents shows the agent of a conversation beside those on terminals, with what it does") {
+  cli_with_conversation ctl;
+  ctl.row.set_session_id("5e551044-1");
+  ctl.row.set_state(v1::Conversation::BLOCKED);
+  ctl.row.set_model("opus");
+  ctl.row.set_open_turn("3");
+  ctl.row.mutable_usage()->set_turns(2);
+  ctl.row.mutable_usage()->set_cost_usd(0.5);
+  ctl.row.mutable_usage()->set_cost_known(true);
+  const auto before = ctl.node.on_query;
+  ctl.node.on_query = [&](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_sessions())
+      *a.mutable_sessions()->add_sessions() = session("5e551044-1", "role:x");
+    if (q.has_list_spawns()) {
+      auto& s = *a.mutable_spawns()->add_spawns();
+      s.set_session_id("5e551044-1");
+      s.set_harness("claude");
+    }
+    return q.has_list_conversations() ? before(q) : a;
+  };
+  REQUIRE(ctl.run({"agents"}) == code::ok);
+  CHECK(ctl.screen.out == "  5e551044  blocked  claude  chat=c0ffee00  opus  2 turns  $0.50  task=-  role:x\n");
+  REQUIRE(ctl.run({"agents", "--json"}) == code::ok);
+  CHECK(ctl.out_json()[0]["conversation"] == whole_id);
+  CHECK(ctl.out_json()[0]["turn"] == "3");
 }
 
 TEST_CASE("attaching without a terminal is refused, with what to do instead") {

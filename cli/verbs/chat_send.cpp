@@ -1,0 +1,190 @@
+// chat send, chat prompts: what an agent is told, and what became of it.
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/base/unique_fd.hpp"
+#include "cli/verbs/chat_verbs.hpp"
+#include "cli/verbs/reference.hpp"
+#include "gateway/json/conversation.hpp"
+
+namespace swarm::cli {
+
+namespace {
+
+struct send_options {
+  std::string who;
+  std::vector<std::string> text, images, files;
+  bool from_stdin = false;
+  bool steer = false;
+};
+
+/// At most one byte more than so many. Throws `failure`.
+std::string read_at_most(int fd, std::size_t bytes, const std::string& name) {
+  std::string out;
+  std::array<char, 65'536> buffer;
+  for (;;) {
+    const auto n = read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      throw failure(code::refused, concat({name, " cannot be read: ", std::strerror(errno)}));
+    out.append(buffer.data(), static_cast<std::size_t>(n));
+    if (n == 0 || out.size() > bytes)
+      return out;
+  }
+}
+
+std::string file_bytes(const std::string& path) {
+  const unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat info {};
+  if (!fd || fstat(fd.get(), &info) != 0)
+    throw failure(code::refused, concat({path, " cannot be read: ", std::strerror(errno)}));
+  if (S_ISDIR(info.st_mode))
+    throw failure(code::refused, path + " is a directory");
+  auto out = read_at_most(fd.get(), limits::conversation_blob_bytes_max(), path);
+  if (out.size() > limits::conversation_blob_bytes_max())
+    throw failure(code::refused,
+                  concat({path, " is longer than ", byte_count(limits::conversation_blob_bytes_max()), "; name the file in the prompt instead"}));
+  return out;
+}
+
+/// By what its bytes begin with. Empty: none of the kinds that agents look at.
+std::string image_type(std::string_view bytes) {
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n"))
+    return "image/png";
+  if (bytes.starts_with("\xff\xd8\xff"))
+    return "image/jpeg";
+  if (bytes.starts_with("GIF87a") || bytes.starts_with("GIF89a"))
+    return "image/gif";
+  if (bytes.starts_with("RIFF") && bytes.size() > 12 && bytes.substr(8, 4) == "WEBP")
+    return "image/webp";
+  return {};
+}
+
+std::string media_type(std::string_view bytes) {
+  if (auto image = image_type(bytes); !image.empty())
+    return image;
+  if (bytes.starts_with("%PDF-"))
+    return "application/pdf";
+  return is_utf8(bytes) && bytes.find('\0') == bytes.npos ? "text/plain" : "application/octet-stream";
+}
+
+/// Hands the file over.
+v1::Attachment attached(const invocation& cli, const v1::Conversation& c, const std::string& file, bool is_image) {
+  const auto path = std::filesystem::path{cli.directory()} / file;
+  const auto bytes = file_bytes(path.string());
+  v1::Attachment out;
+  out.set_media_type(is_image ? image_type(bytes) : media_type(bytes));
+  if (out.media_type().empty())
+    throw failure(code::refused, file + " is no PNG, JPEG, GIF or WebP image; pass it with --file");
+  out.set_name(std::string{utf8_prefix(path.filename().string(), limits::attachment_name_bytes_max)});
+  v1::WriteBlobRequest head;
+  head.set_scope(c.scope());
+  head.set_conversation_id(c.id());
+  const auto written = cli.node().conversations.write_blob(head, bytes);
+  out.set_digest(written.digest());
+  out.set_bytes(written.bytes());
+  return out;
+}
+
+std::string prompt_of(const send_options& o) {
+  if (o.from_stdin && !o.text.empty())
+    throw usage("chat send takes a text or --stdin");
+  auto out = o.from_stdin ? read_at_most(STDIN_FILENO, limits::message_bytes_max(), "standard input") : joined(o.text);
+  if (out.size() > limits::message_bytes_max())
+    throw failure(code::refused, concat({"the prompt is longer than ", byte_count(limits::message_bytes_max()), "; pass the text with --file"}));
+  if (trimmed(out).empty())
+    throw usage("chat send needs a text, or --stdin");
+  return out;
+}
+
+int run_send(invocation& cli, const send_options& o) {
+  const auto prompt = prompt_of(o);
+  if (o.images.size() + o.files.size() > limits::prompt_attachments_max)
+    throw usage(concat({"a prompt takes at most ", limits::prompt_attachments_max, " images and files"}));
+  const auto c = conversation_named(cli, o.who);
+  auto command = command_for(cli, c);
+  auto& body = *command.mutable_send_prompt();
+  body.set_conversation_id(c.id());
+  body.set_prompt(prompt);
+  body.set_steer(o.steer);
+  for (const auto& file : o.images)
+    *body.add_attachments() = attached(cli, c, file, true);
+  for (const auto& file : o.files)
+    *body.add_attachments() = attached(cli, c, file, false);
+  const auto reply = cli.execute(command, environment_for(cli, c)).conversation();
+  const auto state = mcp::prompt_state(reply.prompt().state());
+  if (cli.json_wanted())
+    cli.io().print({{"prompt", reply.prompt().id()}, {"state", state}});
+  else
+    cli.io().line(concat({"prompt ", short_id(reply.prompt().id()), " for ", short_id(c.id()), ": ", state}));
+  return code::ok;
+}
+
+// -- prompts -------------------------------------------------------------------------------
+
+json prompt_row(const v1::Prompt& p) {
+  auto attachments = json::array();
+  for (const auto& a : p.attachments())
+    attachments.push_back(mcp::attachment(a));
+  return {{"id", p.id()},
+          {"state", mcp::prompt_state(p.state())},
+          {"reason", mcp::text_or_null(p.reason())},
+          {"text", p.text()},
+          {"steer", p.steer()},
+          {"attachments", attachments},
+          {"created_at", mcp::seconds(p.created_at_ms())},
+          {"changed_at", mcp::seconds(p.changed_at_ms())}};
+}
+
+int run_prompts(invocation& cli, const std::string& who) {
+  const auto c = conversation_named(cli, who);
+  auto q = cli.query();
+  q.set_scope(c.scope());
+  q.set_viewer(cli.named_actor_id());
+  q.mutable_list_prompts()->set_conversation_id(c.id());
+  const auto all = all_rows<v1::Prompt>(cli, std::move(q));
+  if (cli.json_wanted()) {
+    auto out = json::array();
+    for (const auto& p : all)
+      out.push_back(prompt_row(p));
+    cli.io().print(out);
+    return code::ok;
+  }
+  if (all.empty())
+    cli.io().line("(no prompts)");
+  for (const auto& p : all)
+    cli.io().line(
+      concat({"  ", short_id(p.id()), "  ", utc(p.created_at_ms()), "  ", mcp::prompt_state(p.state()),
+              p.reason().empty() ? "" : " (" + p.reason() + ")", "  ", utf8_prefix(std::string_view{p.text()}.substr(0, p.text().find('\n')), 100)}));
+  return code::ok;
+}
+
+} // namespace
+
+void build_chat_send(CLI::App& app, invocation& cli) {
+  auto o = std::make_shared<send_options>();
+  auto* sub = of_conversation(app, "send", "a prompt, to be its next turn", o->who);
+  words(*sub, "text", o->text, "the prompt");
+  flag(*sub, "--stdin", o->from_stdin, "the prompt is what comes in on standard input");
+  flag(*sub, "--steer", o->steer, "into the turn that runs now, before what waits");
+  option(*sub, "--image", o->images, "an image that goes with it (repeatable)", argument::file);
+  option(*sub, "--file", o->files, "a file that goes with it (repeatable)", argument::file);
+  on_run(*sub, cli, [o, &cli] { return run_send(cli, *o); });
+}
+
+void build_chat_prompts(CLI::App& app, invocation& cli) {
+  auto who = std::make_shared<std::string>();
+  auto* sub = of_conversation(app, "prompts", "what was sent to its agent, and what became of it", *who);
+  on_run(*sub, cli, [who, &cli] { return run_prompts(cli, *who); });
+}
+
+} // namespace swarm::cli

@@ -1,0 +1,94 @@
+// chat set: what the agent of a conversation may do unasked, its model and its mode.
+#include "actors/base/limits.hpp"
+#include "actors/base/text.hpp"
+#include "actors/domain/permissions.hpp"
+#include "cli/verbs/chat_verbs.hpp"
+#include "cli/verbs/reference.hpp"
+#include "gateway/json/conversation.hpp"
+
+namespace swarm::cli {
+
+const char* const permissions_words =
+  "what it may do unasked: ask (a person decides, the default), auto-edit (writes below its directory), auto (all, for a "
+  "time), plan (nothing that changes something), deny (nothing)";
+
+v1::Conversation::Permissions permissions_of(const std::string& word) {
+  if (word.empty())
+    return v1::Conversation::PERMISSIONS_UNSPECIFIED;
+  if (const auto named = mcp::permissions_named(word))
+    return *named;
+  throw usage("--permissions is one of ask, auto-edit, auto, plan, deny");
+}
+
+std::int64_t time_of(const agent_settings& s) {
+  if (s.time.empty())
+    return 0;
+  if (permissions_of(s.permissions) != v1::Conversation::AUTO)
+    throw usage("--for goes with --permissions auto");
+  if (const auto ms = span_of(s.time); ms && *ms > 0)
+    return *ms;
+  throw usage("--for takes a time such as 30m or 2h, at most " + duration(limits::conversation_bypass_max.count()));
+}
+
+void add_options(CLI::App& app, agent_settings& s) {
+  option(app, "--permissions", s.permissions, permissions_words, argument::permissions);
+  option(app, "--for", s.time, "how long auto holds: 30m, 2h; at most 8 h, which is the default");
+  option(app, "--allow", s.allow, "allow this unasked: a tool's name, or TOOL(EXACT ARGUMENT) (repeatable)");
+  option(app, "--model", s.model, "the model, as the agent names it");
+  option(app, "--mode", s.mode, "the mode of permissions, as the agent names it");
+}
+
+namespace {
+
+struct set_options {
+  std::string who;
+  agent_settings settings;
+  std::vector<std::string> forget;
+};
+
+void print_set(const invocation& cli, const v1::Conversation& c) {
+  const auto until = c.permissions_end_ms() == 0 ? std::string{} : concat({" until ", utc(c.permissions_end_ms()), " UTC"});
+  cli.io().line(concat({"conversation ", short_id(c.id()), ": permissions ", domain::to_text(c.permissions()), until}));
+  for (const auto& pattern : c.allowed())
+    cli.io().line("  allowed unasked: " + pattern);
+  if (!c.wished_model().empty())
+    cli.io().line("  model: " + c.wished_model());
+  if (!c.wished_mode().empty())
+    cli.io().line("  mode: " + c.wished_mode());
+}
+
+int run_set(invocation& cli, const set_options& o) {
+  const auto& s = o.settings;
+  const auto permissions = permissions_of(s.permissions);
+  const auto for_ms = time_of(s);
+  if (s.permissions.empty() && s.allow.empty() && o.forget.empty() && s.model.empty() && s.mode.empty())
+    throw usage("chat set needs one of --permissions, --allow, --forget, --model and --mode");
+  const auto c = conversation_named(cli, o.who);
+  auto command = command_for(cli, c);
+  auto& body = *command.mutable_set_conversation();
+  body.set_conversation_id(c.id());
+  body.set_permissions(permissions);
+  body.set_permissions_ms(for_ms);
+  *body.mutable_allow() = {s.allow.begin(), s.allow.end()};
+  *body.mutable_forget() = {o.forget.begin(), o.forget.end()};
+  body.set_model(s.model);
+  body.set_mode(s.mode);
+  const auto now = cli.execute(command).conversation().conversation();
+  if (cli.json_wanted())
+    cli.io().print(mcp::conversation(now));
+  else
+    print_set(cli, now);
+  return code::ok;
+}
+
+} // namespace
+
+void build_chat_set(CLI::App& app, invocation& cli) {
+  auto o = std::make_shared<set_options>();
+  auto* sub = of_conversation(app, "set", "what its agent may do unasked, its model and mode", o->who);
+  add_options(*sub, o->settings);
+  option(*sub, "--forget", o->forget, "ask again for what this has allowed (repeatable)");
+  on_run(*sub, cli, [o, &cli] { return run_set(cli, *o); });
+}
+
+} // namespace swarm::cli
