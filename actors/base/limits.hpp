@@ -301,6 +301,10 @@ inline constexpr std::size_t conversation_own_turns_max = 8;
 inline constinit bound<milliseconds> conversation_task_approval{minutes{30}};
 /// Nobody is asked what an agent may do for at most this long.
 inline constexpr milliseconds conversation_bypass_max = hours{8};
+/// Conversations of a scope that were stopped; the oldest goes with what was said.
+inline constexpr std::size_t conversations_ended_max = 1'024;
+/// A driver that was told to end and does not is killed.
+inline constexpr milliseconds driver_stop_max = seconds{30};
 /// What an agent may do unasked.
 inline constexpr std::size_t conversation_patterns_max = 64;
 inline constexpr std::size_t conversation_pattern_bytes_max = 1 * kib;
@@ -310,6 +314,16 @@ inline constexpr std::size_t attachment_type_bytes_max = 128;
 /// What is too large for a row or a frame of the log stands in a file of its own.
 inline constinit bound<std::size_t> conversation_blob_bytes_max{16 * mib};
 inline constinit bound<std::size_t> conversation_blobs_bytes_max{256 * mib};
+/// What one counts for at least, so that their number has a bound as well.
+inline constexpr std::size_t conversation_blob_counted_min = 64 * kib;
+/// Uploads of a node at a time, and how long one may take.
+inline constexpr std::size_t conversation_uploads_max = 64;
+inline constexpr milliseconds conversation_upload_max = minutes{10};
+/// How often what is left behind or too old is looked for.
+inline constexpr milliseconds conversation_round_every = hours{1};
+/// Of the log, when somebody attaches, and lines of that.
+inline constexpr std::size_t chat_tail_bytes = 256 * kib;
+inline constexpr std::size_t chat_past_lines_max = 400;
 /// A blob that no prompt and no approval names.
 inline constinit bound<milliseconds> conversation_blob_unnamed{hours{24}};
 inline constexpr std::size_t conversation_frame_bytes_max = 256 * kib;
@@ -319,6 +333,12 @@ inline constinit bound<std::size_t> conversation_segment_bytes{4 * mib};
 inline constexpr std::size_t conversation_segments_max = 256;
 inline constinit bound<milliseconds> conversation_log_retention{hours{24 * 90}};
 inline constinit bound<milliseconds> usage_retention{hours{24 * 400}};
+
+// -- secrets -----------------------------------------------------------------------------
+inline constexpr std::size_t secret_bytes_max = 64 * kib;
+inline constexpr std::size_t secrets_max = 256;
+/// Shorter than keys are: one that was written where its name belongs is no name.
+inline constexpr std::size_t secret_name_bytes_max = 32;
 
 // -- agents, hooks, context --------------------------------------------------------------
 inline constexpr std::size_t agent_sources_max = 4;

@@ -8,15 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/result.hpp"
 
 namespace swarm {
 
 inline constexpr std::string_view secret_prefix = "secret:";
-inline constexpr std::size_t secret_bytes_max = 64 * 1024;
-inline constexpr std::size_t secrets_max = 256;
-/// Shorter than keys are: one that was written where its name belongs is no name.
-inline constexpr std::size_t secret_name_bytes_max = 32;
+using limits::secret_bytes_max, limits::secret_name_bytes_max, limits::secrets_max;
 
 /// Where a node keeps them.
 inline std::filesystem::path secrets_directory(const std::filesystem::path& state_directory) { return state_directory / "secrets"; }

@@ -19,6 +19,7 @@
 
 #include "actors/base/atomic_file.hpp"
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs/chat_follow.hpp"
 #include "cli/verbs/chat_session.hpp"
@@ -28,7 +29,6 @@ namespace swarm::cli {
 namespace {
 
 /// Of the log, when somebody attaches: more than the lines that are shown then.
-constexpr std::uint64_t tail_bytes = 256 * 1024;
 
 // A global, because a signal handler can reach nothing else.
 int signal_pipe[2] = {-1, -1};
@@ -134,7 +134,7 @@ private:
     request.set_scope(conversation_.scope());
     request.set_conversation_id(conversation_.id());
     request.set_follow(true);
-    request.set_tail_bytes(tail_bytes);
+    request.set_tail_bytes(limits::chat_tail_bytes);
     try {
       read_chunks(
         *reading_, request,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/permissions.hpp"
 
@@ -10,7 +11,6 @@ namespace swarm::cli {
 
 namespace {
 
-constexpr std::size_t past_lines_max = 400;
 /// A key that was meant for a line which is being typed must not answer a question that has just come.
 constexpr std::int64_t key_pause_ms = 500;
 constexpr std::int64_t leave_pause_ms = 1'000;
@@ -44,7 +44,7 @@ void chat_session::show(const chat_text& text) {
     return;
   }
   past_.insert(past_.end(), text.begin(), text.end());
-  while (past_.size() > past_lines_max) {
+  while (past_.size() > limits::chat_past_lines_max) {
     past_.pop_front();
     past_cut_ = true;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
 #include "services/api/conversation_call.hpp"
@@ -19,8 +20,6 @@ namespace {
 
 constexpr std::size_t part_bytes_max = 48 * limits::kib;
 constexpr std::size_t digest_bytes = 32;
-/// Of a whole upload: who is slower has his place taken by others.
-constexpr std::chrono::minutes upload_time_max{10};
 
 template <class Request>
 std::optional<std::string> wrong_about(const Request& m) {
@@ -305,7 +304,7 @@ caf::behavior blob_writer_call(upload_self self, service_environment service, cl
   });
   st.io->actor().attach(caf::actor_cast<caf::actor>(self));
   st.io->read_more();
-  self->delayed_send(self, upload_time_max, tick_atom_v);
+  self->delayed_send(self, limits::conversation_upload_max, tick_atom_v);
   return {
     [self](attach_atom) { on_part(self); },
     [self](gone_atom) {

@@ -18,7 +18,6 @@ using prompt_row = v1::Prompt;
 constexpr const char* driver_role = "conversation";
 constexpr std::size_t title_begin_bytes = 96;
 /// Those that were stopped stay until there are more of them than this.
-constexpr std::size_t conversations_ended_max = 1'024;
 
 /// The driver's spawn, which is asked for with the first prompt.
 struct ordered_driver {
@@ -84,10 +83,10 @@ void forget_conversation(transaction& tx, const conversation& c) {
 void forget_oldest_ended(transaction& tx) {
   const conversation_filter ended{.scope = tx.scope(), .open = false};
   const auto all = tx.count<conversation>(ended);
-  if (all < conversations_ended_max)
+  if (all < limits::conversations_ended_max)
     return;
   auto oldest_first = ended;
-  oldest_first.limit = all - conversations_ended_max + 1;
+  oldest_first.limit = all - limits::conversations_ended_max + 1;
   for (const auto& c : tx.find<conversation>(oldest_first))
     if (!has_driver(tx, c) && tx.has_room(64 * row_bytes))
       forget_conversation(tx, c);

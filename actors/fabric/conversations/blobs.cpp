@@ -21,14 +21,10 @@ namespace {
 using self_ptr = conversation_blobs_actor::stateful_pointer<conversation_blobs_state>;
 using place = conversation_blobs_state::place;
 
-constexpr std::chrono::hours round_every{1};
 constexpr std::size_t places_max = 64;
-constexpr std::size_t uploads_max = 64;
 constexpr std::size_t newest_max = 64;
-/// What a blob counts for at least, so that there are at most 4096 of a conversation.
-constexpr std::uint64_t counted_min = 64 * limits::kib;
 
-std::uint64_t counted(std::uint64_t bytes) { return std::max(bytes, counted_min); }
+std::uint64_t counted(std::uint64_t bytes) { return std::max(bytes, limits::conversation_blob_counted_min); }
 
 std::uint64_t counted(const place& p) {
   return std::accumulate(p.sizes.begin(), p.sizes.end(), std::uint64_t{0}, [](auto sum, const auto& b) { return sum + counted(b.second); });
@@ -128,7 +124,7 @@ std::optional<caf::error> begin_upload(self_ptr self, const blob_upload& u) {
   auto& st = self->state;
   if (!is_there(self, u.conversation_id))
     return no_such(u.conversation_id);
-  if (st.uploads.size() >= uploads_max)
+  if (st.uploads.size() >= limits::conversation_uploads_max)
     return fail(errc::overloaded, "too many attachments are on their way at once; try again");
   if (is_low_on_disk(self))
     return fail(errc::low_disk);
@@ -264,7 +260,7 @@ conversation_blobs_actor::behavior_type conversation_blobs(self_ptr self, node_e
     [self](forget_atom, const std::string& id) { forget_conversation(self, id); },
     [self](tick_atom) {
       begin_round(self);
-      self->delayed_send(self, round_every, tick_atom_v);
+      self->delayed_send(self, limits::conversation_round_every, tick_atom_v);
     },
     [self](tree_atom) {
       const auto& s = self->state;

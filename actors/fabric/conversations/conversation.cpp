@@ -32,8 +32,6 @@ void give_up(self_ptr self, const char* what, const caf::error& e) {
 namespace {
 
 constexpr std::size_t followers_max = limits::pty_readers_max;
-/// It ends its agent, whose group has a grace, and tells the rest.
-constexpr std::chrono::seconds driver_stop_max{30};
 
 conversation_log_name log_name(self_ptr self) { return {self->state.place.id, self->state.row.log_end()}; }
 
@@ -212,7 +210,7 @@ void watch_idle(self_ptr self) {
   const bool rests = st.talk && st.talk->is_resting();
   if (rests != (st.resting_stamp != 0))
     self->send(st.place.links.resting_drivers, attach_atom_v, rests);
-  watch(self, &conversation_state::stop_stamp, st.talk && st.talk->is_stopping(), driver_stop_max, [self](dialogue&) { kill_driver(self); });
+  watch(self, &conversation_state::stop_stamp, st.talk && st.talk->is_stopping(), limits::driver_stop_max, [self](dialogue&) { kill_driver(self); });
   watch(self, &conversation_state::resting_stamp, rests, limits::resting_driver_max(), [](dialogue& d) { d.end(); });
 }
 
