@@ -131,8 +131,10 @@ private:
       if (!value.empty())
         *field = value;
     };
-    if (!a.native_session().empty() && a.native_session() != c_.native_session())
-      c_.set_session_cost_usd(0);
+    if (!a.native_session().empty() && a.native_session() != c_.native_session()) {
+      c_.clear_session_cost_usd();
+      c_.clear_saved_cost_usd();
+    }
     set(a.native_session(), c_.mutable_native_session());
     set(a.version(), c_.mutable_agent_version());
     set(a.model(), c_.mutable_model());
@@ -200,6 +202,10 @@ private:
     fail_turn(tx_, c_, "exited");
     if (in_turn)
       settle_task(tx_, c_, turn_end::failed, died_in_turn(r_.reason()));
+    if (r_.agent_killed())
+      c_.set_session_cost_usd(c_.saved_cost_usd());
+    else
+      c_.set_saved_cost_usd(c_.session_cost_usd());
     if (!agent_runs(c_) && c_.state() != conversation::STARTING)
       return;
     c_.set_state(conversation::SUSPENDED);
@@ -347,6 +353,7 @@ void fail_turn(transaction& tx, v1::Conversation& c, const std::string& why) {
 void lose_driver(transaction& tx, v1::Conversation& c, const std::string& why) {
   bool was_at_work = !c.open_turn().empty();
   fail_turn(tx, c, "exited");
+  c.set_session_cost_usd(c.saved_cost_usd()); // its agent, if one ran, was killed with it
   for (auto& p : underway(tx, c))
     if (is_given(p)) {
       was_at_work = was_at_work || is_instruction(c, p);

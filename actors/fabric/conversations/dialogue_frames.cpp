@@ -1,5 +1,6 @@
 // What the driver tells, one frame after the other.
 #include <algorithm>
+#include <csignal>
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
@@ -282,6 +283,7 @@ void dialogue::on_agent_exited(const driver& f) {
   v1::Command command;
   auto& r = report(command, f.seq());
   r.set_agent_exited(true);
+  r.set_agent_killed(e.signal() != 0 && e.signal() != SIGTERM);
   r.set_reason(note_of(why));
   ask_for(std::move(command));
   done(f.seq());

@@ -115,6 +115,27 @@ TEST_CASE("tokens are added and the cost of a session is set") {
   }
 }
 
+TEST_CASE("a session goes on from the cost that its agent had saved before it was killed") {
+  conversation_world w;
+  auto id = w.running();
+  const auto exit = [&](bool killed) {
+    auto cmd = w.about(id);
+    cmd.mutable_report_conversation()->set_agent_exited(true);
+    cmd.mutable_report_conversation()->set_agent_killed(killed);
+    w.reply(cmd);
+    w.agent(id, "native-1");
+  };
+  w.agent(id, "native-1");
+  w.reply(w.turn_end(id, "1", 0.5));
+  exit(false); // it saves 0.5
+  w.turn(id, "2");
+  w.reply(w.turn_end(id, "2", 0.75));
+  exit(true);
+  w.turn(id, "3");
+  w.reply(w.turn_end(id, "3", 0.625));
+  CHECK(w.row(id).usage().cost_usd() == doctest::Approx(0.875)); // 0.5, 0.25 and 0.125
+}
+
 TEST_CASE("the cost of an agent that does not say it is not known") {
   conversation_world w;
   auto id = w.running();
