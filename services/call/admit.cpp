@@ -138,7 +138,7 @@ void to_store(const service_environment& service, path_view& paths, v1::Command&
 /// With the paths of this host: programs and directories are looked for.
 std::optional<v1::Refusal> check_harness_here(const service_environment& service, v1::Command& cmd, const std::vector<std::string>& environment,
                                               path_view& paths) {
-  if (!cmd.has_dispatch() && !cmd.has_request_spawn())
+  if (!cmd.has_dispatch() && !cmd.has_request_spawn() && !cmd.has_start_conversation())
     return std::nullopt;
   const auto scope = cmd.scope();
   paths.to_caller(cmd);

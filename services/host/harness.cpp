@@ -35,6 +35,15 @@ std::vector<std::string> launcher(const std::string& agent, const std::vector<st
   return out;
 }
 
+v1::Refusal not_installed(const std::string& harness, const std::string& program) {
+  return domain::refusal(v1::Refusal::NOT_INSTALLED, concat({"The harness ", harness, " is not installed: no program ", program,
+                                                             " on PATH. Install it or choose another --harness."}));
+}
+
+v1::Refusal no_directory(const std::string& directory) {
+  return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no directory ", directory, " on this node"}));
+}
+
 v1::Refusal no_program(const std::string& program, const std::string& directory) {
   if (program.find('/') == std::string::npos)
     return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " on PATH"}));
@@ -47,6 +56,24 @@ v1::Refusal no_program(const std::string& program, const std::string& directory)
   return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no program ", program, " in ", directory}));
 }
 
+/// The agent of a conversation is what its caller names, as in StartConversation.
+bool is_structured(const v1::Dispatch& d) { return d.structured(); }
+bool is_structured(const v1::RequestSpawn&) { return false; }
+
+/// Its driver looks for the program again at each start; a caller without PATH leaves it to the node.
+std::optional<v1::Refusal> check_conversation(const v1::StartConversation& s, const std::vector<std::string>& environment) {
+  std::error_code ec;
+  if (!s.directory().empty() && !std::filesystem::is_directory(s.directory(), ec))
+    return no_directory(s.directory());
+  const bool is_named = !s.argv().empty();
+  if (!domain::is_agent(s.harness()) || (!is_named && variable(environment, "PATH").empty()))
+    return std::nullopt; // the store knows which agents there are
+  const auto program = is_named ? s.argv(0) : s.harness();
+  if (find_program(program, search_path(environment), s.directory()))
+    return std::nullopt;
+  return is_named ? no_program(program, s.directory()) : not_installed(s.harness(), program);
+}
+
 /// Fields shared by Dispatch and RequestSpawn.
 template <class Body>
 std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& environment) {
@@ -56,7 +83,7 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   body.set_harness(harness);
   std::error_code ec;
   if (!body.directory().empty() && !std::filesystem::is_directory(body.directory(), ec))
-    return domain::refusal(v1::Refusal::NOT_FOUND, concat({"There is no directory ", body.directory(), " on this node"}));
+    return no_directory(body.directory());
   auto path = search_path(environment);
   if (harness == domain::shell_harness && body.argv().empty()) {
     auto shell = variable(environment, "SHELL");
@@ -64,10 +91,11 @@ std::optional<v1::Refusal> check(Body& body, const std::vector<std::string>& env
   }
   if (domain::is_agent(harness)) {
     auto words = launcher(harness, environment);
+    if (is_structured(body) && !body.argv().empty())
+      words.assign(body.argv().begin(), body.argv().end());
     auto found = find_program(words[0], path, body.directory());
     if (!found)
-      return domain::refusal(v1::Refusal::NOT_INSTALLED, concat({"The harness ", harness, " is not installed: no program ", words[0],
-                                                                 " on PATH. Install it or choose another --harness."}));
+      return not_installed(harness, words[0]);
     words[0] = *found;
     body.mutable_argv()->Assign(words.begin(), words.end());
     return std::nullopt;
@@ -111,6 +139,8 @@ std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std
     return prepare(*cmd.mutable_dispatch(), cmd.scope(), environment);
   if (cmd.has_dispatch() && cmd.dispatch().worktree())
     return domain::refusal(v1::Refusal::INVALID, concat({"A worktree is made for a worker: name its harness, one of ", domain::harness_names()}));
+  if (cmd.has_start_conversation())
+    return check_conversation(cmd.start_conversation(), environment);
   if (cmd.has_request_spawn())
     return prepare(*cmd.mutable_request_spawn(), cmd.scope(), environment);
   return std::nullopt;
