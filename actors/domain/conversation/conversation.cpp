@@ -32,9 +32,11 @@ ordered_driver driver_for(const transaction& tx, const v1::StartConversation& s,
   spawn.set_directory(s.directory().empty() ? tx.command().caller().directory() : s.directory());
   spawn.set_node_id(s.node_id());
   if (!is_agent(s.harness())) {
-    out.refusal = refuse(v1::Refusal::INVALID, "A conversation needs an agent, and \"" + s.harness() + "\" is none. Known: " + harness_names() + ".");
+    out.refusal = refuse(v1::Refusal::INVALID, "A conversation needs an agent, and \"" + s.harness() + "\" is none. Name one: claude.");
     return out;
   }
+  if ((out.refusal = check_driven(s.harness())))
+    return out;
   if ((out.refusal = check_worker(spawn, tx.scope())))
     return out;
   auto label = make_worker_label(tx, driver_role, s.harness(), dispatch_hash({id}), utf8_prefix(s.title(), title_begin_bytes), s.label());
@@ -98,6 +100,13 @@ std::optional<v1::Reply> check_room_for_conversation(const transaction& tx) {
   if (tx.count<conversation>({.scope = tx.scope(), .open = true}) < limits::conversations_open_max())
     return std::nullopt;
   return refuse(v1::Refusal::LIMIT, std::to_string(limits::conversations_open_max()) + " conversations have not ended. Stop some first.");
+}
+
+std::optional<v1::Reply> check_driven(const std::string& harness) {
+  if (harness == "claude")
+    return std::nullopt;
+  return refuse(v1::Refusal::INVALID, "There is no driver for conversations with " + harness +
+                                        " yet. Take claude, or a worker on a terminal: " + "swarmctl dispatch TITLE --harness " + harness);
 }
 
 void put_started(transaction& tx, conversation& c, const v1::Spawn& spawn, bool asked_for, const std::optional<prompt_row>& first) {

@@ -125,9 +125,10 @@ v1::Principal sender_of(const transaction& tx, const v1::Message& m) {
   return who;
 }
 
-/// Puts the message into the queue and marks it read. False = it stays in the mailbox, where the agent finds it when it looks.
+/// Puts the message into the queue and marks it read. False = it stays in the mailbox, where the agent finds it when it looks: what the node tells
+/// everybody is worth no turn.
 bool queue_mail(transaction& tx, conversation& c, v1::Message& m) {
-  if (m.no_wake() || is_queue_full(tx, c) || !tx.has_room(2 * (m.content().size() + 4 * row_bytes)))
+  if (m.no_wake() || m.sender() == "system" || is_queue_full(tx, c) || !tx.has_room(2 * (m.content().size() + 4 * row_bytes)))
     return false;
   prompt_row said;
   said.set_text(mail_text(tx, m));

@@ -223,6 +223,7 @@ private:
     c_.set_reason("its agent has ended " + std::to_string(limits::conversation_starts_max) + " times before it took a prompt" +
                   (r_.reason().empty() ? "" : ": " + std::string{utf8_prefix(r_.reason(), limits::note_bytes_max() / 2)}));
     settle_task(tx_, c_, turn_end::failed, c_.reason());
+    c_.set_held(true); // what waits does not go on by itself
   }
 
   void end_driver() {
@@ -416,11 +417,13 @@ void driver_ended(transaction& tx, const v1::Spawn& s, bool has_run, const std::
   } else if (is_wanted && !has_run) {
     c->set_reason(why);
     settle_task(tx, *c, turn_end::failed, "its agent could not be started: " + why);
+    c->set_held(true); // what waits does not go on by itself
   } else if (is_wanted && c->restarts() + 1 >= limits::conversation_starts_max) {
     const auto given_up = "its agent was started " + std::to_string(limits::conversation_starts_max) + " times and took no prompt" +
                           (why.empty() ? "" : ": " + std::string{utf8_prefix(why, limits::note_bytes_max() / 2)});
     c->set_reason(given_up + ". A further prompt, or resume, starts it again");
     settle_task(tx, *c, turn_end::failed, given_up);
+    c->set_held(true);
   } else if (is_wanted) {
     c->set_restarts(c->restarts() + 1);
     start_driver(tx, *c);

@@ -75,6 +75,8 @@ bool is_instruction(const v1::Conversation&, const v1::Prompt&);
 // -- conversation.cpp -----------------------------------------------------------------------
 
 std::optional<v1::Reply> check_room_for_conversation(const transaction&);
+/// There is a driver for this agent.
+std::optional<v1::Reply> check_driven(const std::string& harness);
 /// Stores a conversation of a driver that was ordered, and says so. `asked_for` false = its driver comes later.
 void put_started(transaction&, v1::Conversation&, const v1::Spawn&, bool asked_for, const std::optional<v1::Prompt>& first);
 /// Stops it: what waits is given back, what its agent asks is withdrawn.

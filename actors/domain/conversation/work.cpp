@@ -122,6 +122,8 @@ v1::Spawn order_conversation(transaction& tx, v1::Spawn driver, const v1::Task& 
 std::optional<v1::Reply> check_conversation_order(const transaction& tx, const v1::Spawn& driver) {
   if (!driver.node_id().empty() && driver.node_id() != tx.in().node_id)
     return refuse(v1::Refusal::INVALID, "A structured worker runs on the node that has the scope. Leave --structured or --on out.");
+  if (auto none = check_driven(driver.harness()))
+    return none;
   return check_room_for_conversation(tx);
 }
 

@@ -61,6 +61,9 @@ TEST_CASE("only agents converse, and only who may start workers starts one") {
   auto of_exec = w.starting("x");
   of_exec.mutable_start_conversation()->set_harness("exec");
   CHECK(w.reply(of_exec).refusal().code() == refusal::INVALID);
+  auto without_driver = w.starting("x");
+  without_driver.mutable_start_conversation()->set_harness("codex");
+  CHECK(w.reply(without_driver).refusal().text().find("no driver") != std::string::npos);
   auto plain = w.session("identity:a");
   auto by_session = w.by_grant(plain, "");
   *by_session.mutable_start_conversation() = w.starting("x").start_conversation();

@@ -168,6 +168,24 @@ TEST_CASE("mail that is not to wake anybody stays mail") {
   CHECK_FALSE(w.rows.rows<v1::Message>({.recipient = w.row(id).session_id()}).front().read());
 }
 
+TEST_CASE("what the node tells everybody is worth no turn of a conversation") {
+  conversation_world w;
+  auto id = w.idle();
+  auto peer = w.session("name:ann");
+  auto cmd = w.command();
+  cmd.mutable_create_tasks()->add_tasks()->set_type("fix");
+  cmd.mutable_create_tasks()->mutable_tasks(0)->set_title("t");
+  cmd.mutable_create_tasks()->mutable_tasks(0)->set_assignee(peer);
+  REQUIRE_FALSE(w.reply(cmd).has_refusal());
+  auto row = w.rows.row<v1::Session>(domain::key(peer)).value_or(v1::Session{});
+  row.set_presence(v1::Session::LEASE); // and it is over
+  row.set_lease_until_ms(1);
+  w.rows.put(row);
+  w.sweep();
+  CHECK(w.rows.total<v1::Message>({.recipient = w.row(id).session_id()}) == 1);
+  CHECK(w.prompts(id).size() == 1);
+}
+
 TEST_CASE("mail that finds the queue full becomes a prompt when there is room") {
   conversation_world w;
   auto id = w.idle();

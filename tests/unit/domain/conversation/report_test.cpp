@@ -235,7 +235,9 @@ TEST_CASE("an agent that takes no prompt is started three times, then a person s
   CHECK(w.state(id) == conversation::SUSPENDED);
   CHECK(w.row(id).reason().find("3 times") != std::string::npos);
   CHECK(w.row(id).queued() == 1);
+  CHECK(w.row(id).held()); // it does not go on by itself
   w.resume(id);
+  CHECK_FALSE(w.row(id).held());
   CHECK(w.row(id).generation() == limits::conversation_starts_max + 1);
 }
 
@@ -246,6 +248,7 @@ TEST_CASE("a program that cannot be started is not started again by itself") {
   CHECK(w.state(id) == conversation::SUSPENDED);
   CHECK(w.row(id).reason() == "spawn_failed: no such program");
   CHECK(w.row(id).queued() == 1);
+  CHECK(w.row(id).held());
   w.say(id);
   CHECK(w.row(id).generation() == 2);
 }

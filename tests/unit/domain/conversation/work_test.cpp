@@ -102,6 +102,7 @@ TEST_CASE("a structured worker is an agent on pipes alone, on its own node, with
   };
   CHECK(refused([](auto& d) { d.set_harness("shell"); }) == refusal::INVALID);
   CHECK(refused([](auto& d) { d.clear_harness(); }) == refusal::INVALID);
+  CHECK(refused([](auto& d) { d.set_harness("codex"); }) == refusal::INVALID);
   CHECK(refused([](auto& d) { d.set_worktree(true); }) == refusal::INVALID);
   CHECK(refused([](auto& d) { d.set_pipes(true); }) == refusal::INVALID);
   CHECK(refused([](auto& d) {

@@ -96,7 +96,8 @@ std::vector<std::string> values_of(const google::protobuf::Message& m, const goo
 } // namespace
 
 TEST_CASE("another worker like this one is asked for with all that both have, but the node") {
-  const auto row = full_row();
+  auto row = full_row();
+  row.clear_conversation_id();
   const auto again = domain::dispatch_like(row, 0);
   std::map<std::string, std::string> not_copied{{"node_id", "the server chooses a node for the new worker"},
                                                 {"placement", "the server says why it chose that node"}};
@@ -115,6 +116,12 @@ TEST_CASE("another worker like this one is asked for with all that both have, bu
   CHECK(copied >= 12);
   CHECK(not_copied.empty());
   CHECK(again.retries() == row.retries_left());
+}
+
+TEST_CASE("another worker like a conversation is a conversation") {
+  const auto again = domain::dispatch_like(full_row(), 0);
+  CHECK(again.structured());
+  CHECK_FALSE(again.pipes()); // which is how its driver runs, and no wish
 }
 
 TEST_CASE("another worker has the label of the first, with a launch token of its own") {
