@@ -39,10 +39,8 @@ internal::Request::Kind kind_of(std::string_view tool) {
 }
 
 /// The file that a tool writes; empty when its input names none.
-std::string written_path(const json_view::members& input, std::string_view directory) {
-  auto path = input["file_path"].text();
-  if (path.empty())
-    path = input["notebook_path"].text();
+std::string written_path(std::string_view tool, const json_view::members& input, std::string_view directory) {
+  auto path = input[tool == "NotebookEdit" ? "notebook_path" : "file_path"].text();
   if (path.empty() || (path.front() != '/' && directory.empty()))
     return {};
   path = normalize_path(path, directory);
@@ -170,7 +168,7 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   head.set_call(claude_id(asked["tool_use_id"].text()));
   if (head.kind() == internal::Request::QUESTION)
     add_choices(head, input["questions"]);
-  if (auto path = written_path(input, directory_); head.kind() == internal::Request::FILE && !path.empty())
+  if (auto path = written_path(head.tool(), input, directory_); head.kind() == internal::Request::FILE && !path.empty())
     head.add_paths(path);
   head.set_title(title_of(head, asked, input));
   request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .digest = {}};

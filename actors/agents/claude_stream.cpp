@@ -261,6 +261,10 @@ void claude_stream::begin_turn(const std::string* prompt) {
 
 void claude_stream::result_of_turn(const members& frame) {
   const bool failed = frame["is_error"].is_true();
+  if (!turn_ && !closed_.empty()) { // it has no prompt: nothing is the turn's
+    not_begun_ = failure_text(frame);
+    return;
+  }
   internal::TurnUsage usage;
   if (turn_) { // without one the session did not begin, and what it cost is not known
     const auto used = frame["usage"];
@@ -288,6 +292,11 @@ void claude_stream::end_turn(internal::TurnEnded::Reason reason, std::string_vie
   streamed_ = {};
   for (const auto& call : turn_->calls)
     withdraw_calls_of(call, "the turn has ended");
+  if (background_ == 0) // nothing goes on that could wait for an answer
+    for (const auto& id : open_requests()) {
+      out_.to_agent += claude_lines::deny(requests_[id].native, "The turn has ended", false);
+      withdraw(id, "the turn has ended");
+    }
   usage.MergeFrom(cost_);
   auto& ended = *say().mutable_turn_ended();
   ended.set_id(turn_->id);

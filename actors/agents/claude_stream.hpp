@@ -92,6 +92,8 @@ public:
   const std::string& directory() const noexcept { return directory_; }
   /// The end of what streams now; nothing when no item is open.
   std::optional<internal::Delta> open_item() const;
+  /// What it said in place of introducing itself; empty when it said nothing.
+  const std::string& not_begun() const noexcept { return not_begun_; }
   /// Prompts of which no turn has been heard.
   const std::vector<std::string>& waiting_prompts() const noexcept { return waiting_; }
 
@@ -195,6 +197,7 @@ private:
   internal::AgentStarted about_;
   std::string announced_; // about_ as it was said last
   std::string directory_;
+  std::string not_begun_;
   std::uint32_t background_ = 0; // tasks
   internal::TurnUsage cost_;     // session_cost_usd, cost_known, context_*: what holds until the next result
 

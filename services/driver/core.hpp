@@ -173,6 +173,7 @@ private:
   void unanswered_hooks(moment now);
   void over_when_ended(moment now);
   void end_of_prompts(moment now);
+  bool has_forgotten(const std::string& complaints) const;
 
   settings settings_;
   agents::driver_frame_reader reader_;
@@ -190,7 +191,7 @@ private:
 
   prompt_table prompts_;
   std::deque<internal::ToDriver> later_;
-  std::size_t later_bytes_ = 0;
+  std::size_t later_bytes_ = 0; // at most: what an interrupt has dropped counts until they are taken
   std::deque<driver::prompt> held_;
   std::size_t held_bytes_ = 0;
   std::deque<internal::SetOption> held_options_;

@@ -339,6 +339,13 @@ void core::end_of_prompts(moment now) {
   }
 }
 
+/// Its session of before is gone: Claude Code removes them after a time, and has not kept one that ended in its first moments.
+bool core::has_forgotten(const std::string& complaints) const {
+  constexpr std::string_view words = "No conversation found with session ID";
+  return !agent_->introduced && !native_session_.empty() &&
+         (complaints.find(words) != complaints.npos || agent_->stream.not_begun().find(words) != std::string::npos);
+}
+
 void core::over_when_ended(moment now) {
   if (!agent_->end || !agent_->output_ended)
     return;
@@ -348,8 +355,13 @@ void core::over_when_ended(moment now) {
     option_refused(wish, "The agent has exited", now);
   const auto& end = *agent_->end;
   const auto text = ending_of(agent_->complaints, limits::driver_stderr_bytes);
-  if (!agent_->introduced) {
-    const auto shown = ending_of(std::string{trimmed(text)}, complaint_shown_bytes_max);
+  const bool begins_anew = has_forgotten(text);
+  if (begins_anew) {
+    native_session_.clear();
+    notice("forgotten", "The agent does not have its session of before any more; it begins a new one, and knows nothing of what was said", now);
+  } else if (!agent_->introduced) {
+    const auto said = ending_of(agent_->stream.not_begun(), complaint_shown_bytes_max);
+    const auto shown = said.empty() ? ending_of(std::string{trimmed(text)}, complaint_shown_bytes_max) : said;
     refuse_held(concat({"The agent ended before it took a prompt", shown.empty() ? "" : ": ", shown}), now);
   }
   if (end.left_behind > 0)
@@ -357,6 +369,12 @@ void core::over_when_ended(moment now) {
            end.left_behind == 1 ? std::string{"The agent has left a process behind; it has ended with it"}
                                 : concat({"The agent has left ", end.left_behind, " processes behind; they have ended with it"}),
            now);
+  if (begins_anew && !held_.empty() && !stopping_) { // it has only begun: nobody needs to hear of two processes
+    turns_ = agent_->stream.turns();
+    names_ = agent_->stream.take_names();
+    agent_.reset();
+    return start_if_wanted(now);
+  }
   internal::FromDriver f;
   auto& exited = *f.mutable_agent_exited();
   exited.set_exit_status(end.status);

@@ -82,6 +82,11 @@ void core::prompt(const internal::PromptPart& part, moment now) {
 void core::refuse_held(std::string_view why, moment now) {
   if (auto half = prompts_.drop_unfinished())
     prompt_state(*half, internal::PromptState::REFUSED, why, now);
+  std::erase_if(later_, [&](const internal::ToDriver& f) {
+    if (f.has_prompt() && f.prompt().last() && prompts_.find(f.prompt().id()) == nullptr)
+      prompt_state(f.prompt().id(), internal::PromptState::REFUSED, why, now);
+    return f.has_prompt();
+  });
   held_bytes_ = 0;
   for (const auto& p : std::exchange(held_, {}))
     prompt_state(p.id, internal::PromptState::REFUSED, why, now);

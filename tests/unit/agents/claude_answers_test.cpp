@@ -251,8 +251,18 @@ TEST_CASE("the end of a turn withdraws what the turn asked but not what a task b
   w.block("m", call_block("call of mine", "Write"));
   w.ask("mine", json::object());
   w.ask("beside", json::object());
+  w.read({{"type", "system"}, {"subtype", "background_tasks_changed"}, {"tasks", json::array({json::object()})}});
   w.ends(1);
   CHECK(w.stream.open_requests() == lines{"beside"});
+}
+
+TEST_CASE("the end of a turn denies what is asked when no task goes on beside it") {
+  world w;
+  w.ask("of no call", json::object());
+  const auto over = w.ends(1);
+  CHECK(w.stream.open_requests().empty());
+  CHECK(given(claude_line{over.to_agent})["behavior"] == "deny");
+  CHECK_FALSE(w.answer("of no call", "allow"));
 }
 
 TEST_CASE("an id that comes again while it is open withdraws the request before it, also an empty one") {

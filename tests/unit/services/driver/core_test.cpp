@@ -638,8 +638,13 @@ TEST_CASE("an answer that comes while too much waits to be stored is given when 
     w.stored(w.last_seq);
   CHECK(w.lines_with("\"behavior\":\"allow\"") == 1);
   w.agent_writes(lines);
+  w.steer(prompt_2, "too late");
   w.interrupt("i");
   CHECK(w.lines_with("\"subtype\":\"interrupt\"") == 1);
+  while (!w.core.reads_agent())
+    w.stored(w.last_seq);
+  CHECK(w.states_of(prompt_2).back().state() == state::REFUSED);
+  CHECK(w.lines_with(prompt_2) == 0);
 }
 
 TEST_CASE("a driver that is told to stop ends though nobody stores what its agent has said") {

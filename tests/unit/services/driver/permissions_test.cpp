@@ -194,6 +194,7 @@ TEST_CASE("auto-edit writes plain files below the directory and asks for everyth
     CHECK(outcome(w, "Write", file(repo + path)) == "asked");
   }
   CHECK(outcome(w, "Write", file("/etc/x")) == "asked");
+  CHECK(outcome(w, "NotebookEdit", {{"file_path", repo + "/x"}, {"notebook_path", "/etc/x"}}) == "asked");
   CHECK(outcome(w, "Write", json::object()) == "asked");
   CHECK(outcome(w, "Bash", command("touch x")) == "asked");
 }

@@ -19,7 +19,10 @@ const char* const scenarios[] = {"always",         "api-error", "background", "b
 /// Plays swarmd and the agent. After each loss swarmd says everything once more, for it does not know what has arrived.
 class play {
 public:
-  explicit play(test::slicing cut, std::size_t lose_at = 0) : cut_(std::move(cut)) { world.lose_at = lose_at; }
+  explicit play(test::slicing cut, std::size_t lose_at = 0, const std::string& resume = {})
+    : world({.resume = resume, .generation = 1, .version = "1", .at = {.directory = "/repo", .home = "/home/u"}}), cut_(std::move(cut)) {
+    world.lose_at = lose_at;
+  }
 
   void run(const std::vector<json>& recording) {
     world.hello();
@@ -213,7 +216,21 @@ TEST_CASE("recorded wishes for a mode and a model are answered, and the one that
   CHECK(out == std::vector<std::string>{"mode-1 set", "mode-2 refused", "model-1 set"});
 }
 
-TEST_CASE("a session that the program does not know ends as a prompt that was never had, with its own words") {
+TEST_CASE("an agent that has forgotten its session begins a new one with the prompt and a notice, and no turn fails") {
+  play p{test::whole, 0, "00000000-0000-4000-8000-000000000000"};
+  p.run(test::claude_recording("resume-unknown"));
+  auto& w = p.world;
+  CHECK(w.notices("forgotten").size() == 1);
+  CHECK(
+    std::none_of(w.kept.begin(), w.kept.end(), [](const auto& f) { return f.has_turn_started() || f.has_prompt_state() || f.has_agent_exited(); }));
+  REQUIRE(w.did(driver::action::kind::start) == 2);
+  const auto& words = w.actions.back().arguments;
+  CHECK(std::find(words.begin(), words.end(), "--resume") == words.end());
+  w.introduce();
+  CHECK(w.lines_with("nobody") == 1);
+}
+
+TEST_CASE("a program that says in place of introducing itself why it cannot begin has its prompt refused with these words") {
   play p{test::whole};
   p.run(test::claude_recording("resume-unknown"));
   const auto& w = p.world;
@@ -249,7 +266,7 @@ TEST_CASE("a driver tells the same of a recording however its bytes are cut") {
     play at_once{test::whole};
     at_once.run(recording);
     holds(at_once.world);
-    CHECK_FALSE(final_of(at_once.world).empty());
+    CHECK(final_of(at_once.world).empty() == (std::string{scenario} == "resume-unknown")); // which begins nothing
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
       const auto cut = seed == 0 ? test::slicing{test::byte_by_byte} : test::random_slices(seed, 200);
       play pieces{cut};
