@@ -3,7 +3,9 @@
 //   scripted_agent JOURNAL [ARGUMENTS OF THE FABRIC]
 //
 // The prompt "NAME TEXTS ASKS PAUSE" makes it say TEXTS times something, PAUSE ms each after the other; before each of the first ASKS of them it asks
-// for a permission. Texts are `said_by(NAME, n)`. JOURNAL gets a line for what it hears and has said:
+// for a permission. Texts are `said_by(NAME, n)`. A fifth word makes it bad: `mute` says nothing of the prompt, `garbage` writes what is no protocol
+// first, `exits` ends when it has asked, `repeats` asks everything under one id, `stranger` says that its session is another one. While there is a
+// file JOURNAL.forgotten it knows no session any more that it is to go on with. JOURNAL gets a line for what it hears and has said:
 //   life DRIVER SESSION            it has begun; DRIVER names the process that has started it
 //   prompt DRIVER ID NAME          it has read a prompt
 //   answer DRIVER REQUEST CHOICE   it has read an answer to what it asked
@@ -43,7 +45,8 @@ std::string name_of_parent() {
 class agent {
 public:
   agent(const char* journal, std::string session)
-    : journal_(open(journal, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)), driver_(name_of_parent()), session_(std::move(session)) {
+    : is_resumed_(!session.empty()), path_(journal), journal_(open(journal, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)),
+      driver_(name_of_parent()), session_(std::move(session)) {
     if (session_.empty()) {
       auto digits = std::to_string(getpid());
       session_ = "00000000-0000-4000-8000-" + std::string(12 - std::min<std::size_t>(digits.size(), 12), '0') + digits;
@@ -52,6 +55,8 @@ public:
   }
 
   int run() {
+    if (is_resumed_ && access((path_ + ".forgotten").c_str(), F_OK) == 0)
+      return refuse_session();
     while (is_open_ || !prompts_.empty()) {
       if (!prompts_.empty()) {
         auto next = prompts_.front();
@@ -65,6 +70,17 @@ public:
   }
 
 private:
+  /// As the program does: it takes the first prompt and says that there is no such session.
+  int refuse_session() {
+    hear(-1);
+    say({{"type", "result"},
+         {"subtype", "error_during_execution"},
+         {"is_error", true},
+         {"total_cost_usd", 0},
+         {"errors", {"No conversation found with session ID: " + session_}}});
+    return 1;
+  }
+
   struct prompt {
     std::string id, text;
   };
@@ -128,12 +144,15 @@ private:
 
   void ask(const std::string& name, int n) {
     const auto call = name + "-" + std::to_string(n);
-    const auto request = call + "-" + std::to_string(getpid());
-    const json input{{"command", "true " + call}};
+    const auto request = manner_ == "repeats" ? "the-same" : call + "-" + std::to_string(getpid());
+    answers_.erase(request);
+    const json input{{"command", "true " + (manner_ == "repeats" ? name : call)}};
     message(call, {{"type", "tool_use"}, {"id", "toolu_" + request}, {"name", "Bash"}, {"input", input}});
     say({{"type", "control_request"},
          {"request_id", request},
          {"request", {{"subtype", "can_use_tool"}, {"tool_name", "Bash"}, {"input", input}, {"tool_use_id", "toolu_" + request}}}});
+    if (manner_ == "exits")
+      _exit(3);
     while (is_open_ && !is_interrupted_ && !answers_.contains(request))
       hear(-1);
     if (!answers_.contains(request)) {
@@ -161,12 +180,27 @@ private:
     event({{"type", "message_stop"}});
   }
 
+  void write_garbage() const {
+    constexpr std::size_t endless = 70 * 1024 * 1024; // longer than any line may be
+    auto text = std::string{"\xff\xfe no JSON\n[1,2\n{\"type\":\"no such thing\"}\n"} + std::string(endless, 'x') + "\n";
+    for (std::size_t at = 0; at < text.size();)
+      if (const auto n = write(STDOUT_FILENO, text.data() + at, text.size() - at); n > 0)
+        at += static_cast<std::size_t>(n);
+  }
+
   void work(const prompt& p) {
     std::istringstream words{p.text};
     std::string name;
     int texts = 0, asks = 0, ms = 0;
-    words >> name >> texts >> asks >> ms;
+    manner_.clear();
+    words >> name >> texts >> asks >> ms >> manner_;
     is_interrupted_ = false;
+    if (manner_ == "mute")
+      return;
+    if (manner_ == "stranger")
+      session_ = "99999999-0000-4000-8000-000000000000";
+    if (manner_ == "garbage")
+      write_garbage();
     lifecycle(p, "started");
     say({{"type", "system"}, {"subtype", "init"}, {"model", "scripted"}, {"permissionMode", "default"}, {"claude_code_version", "0"}, {"cwd", "/"}});
     for (int n = 1; n <= texts && !is_interrupted_; ++n) {
@@ -188,8 +222,10 @@ private:
     note("done " + name);
   }
 
+  const bool is_resumed_;
+  const std::string path_;
   int journal_;
-  std::string driver_, session_, input_;
+  std::string driver_, session_, input_, manner_;
   bool is_open_ = true, is_interrupted_ = false;
   double cost_ = 0;
   std::deque<prompt> prompts_;

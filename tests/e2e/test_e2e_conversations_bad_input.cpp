@@ -1,0 +1,260 @@
+// Conversations with agents that are not there, speak no protocol, say nothing, die or forget, with decisions that come twice or from the wrong ones,
+// and with a log that is damaged: what is wrong is said where people look, nothing is lost, and the conversation goes on.
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "tests/support/node_process.hpp"
+#include "tests/support/scripted_agent.hpp"
+
+using namespace swarm::testing;
+
+namespace {
+
+using words = std::vector<std::string>;
+
+/// "kind state", or the kind alone.
+std::string kind_of(const json& line) {
+  const auto kind = line.at("kind").get<std::string>();
+  return line.contains("state") ? kind + " " + line["state"].get<std::string>() : kind;
+}
+
+struct talk {
+  test_node node;
+  const std::string journal = node.work() + "/journal";
+  std::string id;
+
+  talk() {
+    node.start();
+    id = node.ctl_json({"chat", "new", "--harness", "claude", "--detach", "--", program("scripted_agent").string(), journal}).at("id");
+  }
+  std::string send(const std::string& prompt) const { return node.ctl_json({"chat", "send", id, prompt}).at("prompt"); }
+  std::vector<json> items() const {
+    const auto r = node.ctl({"chat", "read", id, "--json"});
+    CHECK_MESSAGE(r.status == 0, r.err);
+    std::vector<json> out;
+    for (const auto& line : lines_of(r.out))
+      out.push_back(json::parse(line));
+    return out;
+  }
+  std::vector<json> items(const std::string& kind) const {
+    auto out = items();
+    std::erase_if(out, [&](const json& item) { return kind_of(item) != kind && item.at("kind") != kind; });
+    return out;
+  }
+  bool comes(const std::string& kind, std::size_t times = 1) const {
+    return eventually([&] { return items(kind).size() >= times; });
+  }
+  json row() const {
+    for (auto& c : node.ctl_json({"chat", "list", "--all"}))
+      if (c.at("id") == id)
+        return c;
+    return {};
+  }
+  json open_request(const std::string& other_than = {}) const {
+    json found;
+    REQUIRE(eventually([&] {
+      for (auto& a : node.ctl_json({"approvals"}))
+        if (a.at("id") != other_than)
+          found = a;
+      return !found.is_null();
+    }));
+    return found;
+  }
+  run_result decide(const json& a, const std::string& choice, const words& more = {}) const {
+    words line{"decide", a.at("id"), choice, "--digest", a.at("digest")};
+    line.insert(line.end(), more.begin(), more.end());
+    return node.ctl(line);
+  }
+  /// That one more prompt is answered: whatever was wrong is over.
+  void goes_on(const std::string& name) const {
+    send(name + " 2 0 0");
+    CHECK_MESSAGE(eventually([&] {
+                    const auto texts = items("text");
+                    return !texts.empty() && texts.back().at("text") == said_by(name, 2);
+                  }),
+                  node.ctl({"chat", "read", id}).out << row().dump());
+    CHECK(eventually([&] { return row().at("state") == "idle"; }));
+  }
+  /// Each turn has one end, and nothing is open.
+  void is_whole() const {
+    CHECK(items("turn started").size() == items("turn ended").size() + items("turn failed").size());
+    CHECK(node.ctl_json({"approvals"}).empty());
+  }
+};
+
+} // namespace
+
+TEST_CASE("a conversation whose program is not there says so and does not wait for it") {
+  test_node node;
+  node.start();
+  const auto r = node.ctl({"chat", "new", "--harness", "claude", "hello"});
+  CHECK(r.status == 1);
+  CHECK_MESSAGE(r.err.find("not installed") != std::string::npos, r.err);
+  const auto other = node.ctl({"chat", "new", "--harness", "claude", "hello", "--", "/no/such/program"});
+  CHECK(other.status == 1);
+  CHECK_MESSAGE(other.err.find("/no/such/program") != std::string::npos, other.err);
+}
+
+TEST_CASE("an agent that writes garbage and a line without end is reported, and its turn goes on") {
+  talk t;
+  t.send("x 2 0 0 garbage");
+  REQUIRE(t.comes("turn ended"));
+  CHECK(t.items("text").size() == 2);
+  const auto notices = t.items("notice");
+  CHECK(std::count_if(notices.begin(), notices.end(), [](const json& n) { return n.at("notice") == "unreadable"; }) >= 3);
+  t.goes_on("after");
+  t.is_whole();
+}
+
+TEST_CASE("an agent that says nothing of a prompt is interrupted, and the prompt is said to have come to nothing") {
+  talk t;
+  const auto lost = t.send("x 1 0 0 mute");
+  REQUIRE(eventually([&] { return file_text(t.journal).find("prompt") != std::string::npos; }));
+  t.node.ctl_json({"chat", "interrupt", t.id});
+  REQUIRE(eventually([&] {
+    for (const auto& p : t.node.ctl_json({"chat", "prompts", t.id}))
+      if (p.at("id") == lost)
+        return p.at("state") == "undeliverable" || p.at("state") == "unknown";
+    return false;
+  }));
+  t.goes_on("after");
+}
+
+TEST_CASE("a prompt whose outcome nobody knows is shown as unknown, and is not given to the next agent") {
+  talk t;
+  const auto lost = t.send("x 1 0 0 mute");
+  REQUIRE(eventually([&] { return file_text(t.journal).find("prompt") != std::string::npos; }));
+  t.node.kill_keeper();
+  t.goes_on("after");
+  const auto all = t.node.ctl_json({"chat", "prompts", t.id});
+  const auto row = std::find_if(all.begin(), all.end(), [&](const json& p) { return p.at("id") == lost; });
+  REQUIRE(row != all.end());
+  CHECK(row->at("state") == "unknown");
+  CHECK_FALSE(row->at("reason").get<std::string>().empty());
+  const auto journal = file_text(t.journal);
+  CHECK(journal.find(lost) == journal.rfind(lost));
+}
+
+TEST_CASE("an agent that asks again under an id that it has used is asked about again") {
+  talk t;
+  t.send("x 2 2 0 repeats");
+  const auto first = t.open_request();
+  CHECK(t.decide(first, "deny").status == 0);
+  const auto second = t.open_request(first.at("id"));
+  CHECK(t.decide(second, "allow").status == 0);
+  REQUIRE(t.comes("turn ended"));
+  const auto results = t.items("tool done");
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].at("output") == "deny");
+  CHECK(results[1].at("output") == "allow");
+  t.is_whole();
+}
+
+TEST_CASE("an agent that dies before it has its answer takes its request along") {
+  talk t;
+  t.send("x 1 1 0 exits");
+  REQUIRE(t.comes("turn failed"));
+  CHECK(t.items("permission withdrawn").size() == t.items("permission asked").size());
+  t.goes_on("after");
+  t.is_whole();
+}
+
+TEST_CASE("an agent that names another session than its own changes nothing for others") {
+  talk t;
+  const auto other = t.node.session("role:other");
+  t.send("x 2 0 0 stranger");
+  REQUIRE(t.comes("turn ended"));
+  CHECK(t.row().at("instance_id") != other);
+  t.goes_on("after");
+  t.is_whole();
+}
+
+TEST_CASE("an agent that has forgotten its session is started anew, says so, and gets the prompt") {
+  talk t;
+  t.goes_on("first");
+  const auto session = t.row().at("native_session");
+  t.node.ctl_json({"chat", "stop", t.id});
+  REQUIRE(eventually([&] { return t.row().at("state") == "ended"; }));
+  std::ofstream{t.journal + ".forgotten"};
+  REQUIRE(eventually([&] { return t.node.ctl({"chat", "resume", t.id}).status == 0; }));
+  t.goes_on("second");
+  CHECK(t.row().at("native_session") != session);
+  CHECK_FALSE(t.items("notice").empty());
+  t.is_whole();
+}
+
+TEST_CASE("a decision counts once, with the digest of what was shown, and from a person") {
+  talk t;
+  t.send("x 1 1 0");
+  const auto a = t.open_request();
+  auto wrong = a;
+  wrong["digest"] = std::string(64, '0');
+  CHECK(t.decide(wrong, "allow").status == 1);
+  CHECK(t.decide(a, "perhaps").status == 1);
+  CHECK(t.decide(a, "allow", {"--input", "[1]"}).status == 1);
+  CHECK(t.open_request().at("id") == a.at("id"));
+  CHECK(t.decide(a, "deny").status == 0);
+  const auto late = t.decide(a, "allow");
+  CHECK(late.status == 1);
+  CHECK_MESSAGE(late.err.find("deny") != std::string::npos, late.err);
+  REQUIRE(t.comes("turn ended"));
+  CHECK(t.items("tool done").front().at("output") == "deny");
+  t.is_whole();
+}
+
+TEST_CASE("keeper and node that die together leave no turn and no request without an end") {
+  talk t;
+  t.send("x 1 1 0");
+  t.open_request();
+  t.send("waits 2 0 0");
+  t.node.kill_node();
+  t.node.kill_keeper();
+  t.node.start();
+  REQUIRE(t.comes("turn ended"));
+  CHECK(t.items("permission withdrawn").size() == 1);
+  for (const auto& failed : t.items("turn failed"))
+    CHECK(failed.at("at").get<std::int64_t>() > 0);
+  t.goes_on("after");
+  t.is_whole();
+}
+
+TEST_CASE("a damaged log has a gap where it is damaged and nowhere else, and the conversation goes on") {
+  talk t;
+  for (const auto* name : {"first", "second"})
+    t.goes_on(name);
+  t.node.kill_node();
+  std::string log;
+  for (const auto& file : fs::recursive_directory_iterator{t.node.dir().root / "conversations"})
+    if (file.path().extension() == ".log")
+      log = file.path().string();
+  REQUIRE_FALSE(log.empty());
+  auto bytes = file_text(log);
+  SUBCASE("a bit of it") { bytes[bytes.size() / 2] ^= 1; }
+  SUBCASE("its end") { bytes.resize(bytes.size() - 1); }
+  SUBCASE("half of it") { bytes.resize(bytes.size() / 2); }
+  std::ofstream{log, std::ios::binary | std::ios::trunc} << bytes;
+  t.node.start();
+  t.goes_on("after");
+  const auto texts = t.items("text");
+  CHECK(texts.front().at("text") == said_by("first", 1));
+  CHECK(texts.back().at("text") == said_by("after", 2));
+}
+
+TEST_CASE("a log that cannot be opened is said instead of waited for") {
+  talk t;
+  t.goes_on("first");
+  t.node.kill_node();
+  for (const auto& file : fs::recursive_directory_iterator{t.node.dir().root / "conversations"})
+    if (file.path().extension() == ".log") {
+      const auto path = file.path();
+      fs::remove(path);
+      fs::create_directory(path);
+      break;
+    }
+  t.node.start();
+  const auto r = t.node.ctl({"chat", "read", t.id});
+  CHECK(r.status == 1);
+  CHECK_FALSE(r.err.empty());
+}
