@@ -83,6 +83,7 @@ class conversation {
   static begin(at, ...further) {
     // What a check that failed has left.
     for (const { id } of at.json('chat', 'list')) at.swarmctl('chat', 'stop', id);
+    for (const { file, instance_id: peer } of at.json('locks')) at.swarmctl('unlock', file, '--as', peer);
     return new conversation(at, JSON.parse(at.swarmctl('chat', 'new', '--json', '--harness', at.name, '--detach', ...further)).id);
   }
   row() {
