@@ -79,6 +79,9 @@ or_failure<conversation_log*> log_of(self_ptr self, const conversation_log_name&
 caf::error failure_of(const disk_failure& f) {
   if (f.code == std::errc::no_such_file_or_directory)
     return fail(errc::not_found, f.text);
+  // A person has to mend it: who asks again gets the same.
+  if (f.code == std::errc::permission_denied || f.code == std::errc::not_a_directory || f.code == std::errc::read_only_file_system)
+    return fail(errc::state_dir, f.text);
   return fail(f.is_full() ? errc::low_disk : errc::store_failed, f.text);
 }
 
@@ -215,6 +218,14 @@ void leave_damage(self_ptr self, const std::string& id, const log_batch& read) {
   entry.damaged_to = end;
 }
 
+/// Who reads from the oldest that is kept is told what is not.
+log_gap gap_at_begin(const conversation_log& log, const std::optional<log_gap>& next) {
+  const auto start = log.start().offset;
+  const auto& lost = log.opened().lost;
+  const bool was_lost = (lost && lost->to >= start) || (next && next->from <= start);
+  return {0, next ? next->to : start, was_lost ? log_gap::why::damaged : log_gap::why::retention};
+}
+
 caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
   auto found = log_of(self, r.log);
   if (!found)
@@ -246,9 +257,8 @@ caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
     return failure_of(batch.failure());
   leave_damage(self, r.log.id, *batch);
   out->gap = batch->gap;
-  // A log that was lost whole begins behind what it had.
-  if (const auto& lost = log.opened().lost; !r.from && !out->gap && lost && lost->to == at.offset)
-    out->gap = lost;
+  if (!r.from && log.start().offset > 0)
+    out->gap = gap_at_begin(log, out->gap);
   for (auto& e : batch->entries) {
     log_pages::entry entry;
     if (!entry.item.ParseFromString(e.frame.body))

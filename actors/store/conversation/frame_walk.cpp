@@ -37,4 +37,20 @@ bool frame_walk::next() {
   return true;
 }
 
+bool frame_walk::skip() {
+  if (error_ || !fetch(frame_head_bytes))
+    return false;
+  const auto head = std::string_view{window_}.substr(used_, frame_head_bytes);
+  const auto length = frame_length(head);
+  const auto mark = mark_of(head);
+  if (!length || !fetch(*length + frame_head_bytes))
+    return false;
+  const auto next = frame_length(std::string_view{window_}.substr(used_ + *length));
+  if (!next || !fetch(*length + *next) || !decode_frame(std::string_view{window_}.substr(used_ + *length, *next), mark))
+    return false;
+  used_ += *length;
+  at_ = {at_.offset + *length, mark};
+  return true;
+}
+
 } // namespace swarm

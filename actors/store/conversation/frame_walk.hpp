@@ -19,6 +19,8 @@ public:
 
   /// False at the end, and where no frame follows.
   bool next();
+  /// Where a frame is damaged, but not its length: goes behind it, if the next one shows that this is right. False where none does.
+  bool skip();
   /// The frame that next() found; valid until the next call.
   const frame_view& frame() const noexcept { return frame_; }
   /// Behind the last frame.

@@ -81,6 +81,8 @@ struct log_opened {
 ///
 /// The epoch changes whenever opening the log cuts something off. What a power cut takes without a trace (a file that is shorter than it was, and
 /// ends with a whole frame) is noticed by the cursor's mark.
+///
+/// Damage hides the frame that it hit, or the rest of its file when nothing says how long that was.
 class conversation_log {
 public:
   static or_failure<std::unique_ptr<conversation_log>> open(disk&, std::filesystem::path directory, log_options);
@@ -129,6 +131,7 @@ private:
   std::optional<disk_failure> load();
   std::optional<disk_failure> load_heads();
   std::optional<disk_failure> load_head(std::uint64_t base);
+  std::optional<disk_failure> set_aside(const std::filesystem::path&);
   std::uint64_t unreadable_base_max() const;
   std::optional<disk_failure> go_on_in(const segment_head&, std::uint64_t bytes);
   std::optional<disk_failure> begin_segment(const segment_head&);

@@ -31,6 +31,13 @@ std::optional<std::uint64_t> base_of(std::string_view name) {
   return base;
 }
 
+bool is_no_file(std::error_code why) { return why == std::errc::is_a_directory || why == std::errc::too_many_symbolic_link_levels; }
+
+/// A file, or a link that leads nowhere.
+bool is_no_directory(std::error_code why) {
+  return why == std::errc::not_a_directory || why == std::errc::no_such_file_or_directory || why == std::errc::too_many_symbolic_link_levels;
+}
+
 } // namespace
 
 or_failure<std::unique_ptr<conversation_log>> conversation_log::open(disk& d, fs::path directory, log_options options) {
@@ -65,6 +72,13 @@ std::optional<disk_failure> conversation_log::load_heads() {
   if (auto error = disk_->make_directory(directory_))
     return failed_to(cannot_open, error);
   auto names = disk_->list(directory_);
+  if (!names && is_no_directory(names.failure())) {
+    if (auto failure = set_aside(directory_))
+      return failure;
+    if (auto error = disk_->make_directory(directory_))
+      return failed_to(cannot_open, error);
+    names = disk_->list(directory_);
+  }
   if (!names)
     return failed_to(cannot_open, names.failure());
   std::ranges::sort(*names);
@@ -91,9 +105,11 @@ std::optional<disk_failure> conversation_log::load_heads() {
 std::optional<disk_failure> conversation_log::load_head(std::uint64_t base) {
   auto file = disk_->open(path_of(base), disk::how::read);
   if (!file)
-    return failed_to(cannot_open, file.failure());
+    return is_no_file(file.failure()) ? set_aside(path_of(base)) : failed_to(cannot_open, file.failure());
   std::string bytes(segment_head_bytes, '\0');
   auto n = (*file)->read_at(0, bytes);
+  if (!n && is_no_file(n.failure()))
+    return set_aside(path_of(base));
   auto size = (*file)->size();
   if (!n || !size)
     return failed_to(cannot_open, !n ? n.failure() : size.failure());
@@ -102,6 +118,15 @@ std::optional<disk_failure> conversation_log::load_head(std::uint64_t base) {
     view_.segments.push_back(*head);
   else if (base <= unreadable_base_max())
     unreadable_to_ = base + std::min<std::uint64_t>(*size, options_.segment_bytes + frame_bytes_max);
+  return std::nullopt;
+}
+
+/// What has the name of one of the log's files and is none must not end the conversation; somebody may look at it.
+std::optional<disk_failure> conversation_log::set_aside(const fs::path& path) {
+  auto aside = path;
+  aside += concat({".", hex(options_.new_epoch(), 16), ".aside"});
+  if (auto error = disk_->rename(path, aside))
+    return failed_to(cannot_open, error);
   return std::nullopt;
 }
 

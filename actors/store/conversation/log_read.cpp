@@ -73,6 +73,11 @@ or_failure<log_batch> conversation_log::read(log_position from, std::size_t byte
       out.next = next;
     }
     error = frames.error();
+    if (out.entries.empty() && out.next != s->end && frames.skip()) {
+      out.gap = log_gap{from.offset, frames.at().offset, log_gap::why::damaged};
+      out.next = frames.at();
+      return out;
+    }
   }
   if (!out.entries.empty() || out.next == s->end)
     return out;
@@ -97,7 +102,7 @@ or_failure<log_position> conversation_log::seek(std::uint64_t offset) const {
   if (!file)
     return is_lost(file.failure().code) ? or_failure<log_position>{s->end} : file.failure();
   frame_walk frames{**file, s->head.base.offset, s->head.base, s->end.offset};
-  while (frames.at().offset < offset && frames.next()) {
+  while (frames.at().offset < offset && (frames.next() || frames.skip())) {
   }
   if (frames.at().offset >= offset)
     return frames.at();

@@ -285,6 +285,22 @@ TEST_CASE("a log that nobody writes any more loses what is too old") {
   CHECK(w.entries() == 1);
 }
 
+TEST_CASE("who reads a log from its begin is told what is not kept any more") {
+  blob_world w;
+  const auto end = w.log("said", w.id).get()->end.at.offset;
+  w.f.stop();
+  for (const auto& f : fs::directory_iterator{w.directory(w.id)})
+    fs::remove_all(f.path());
+  w.f.start();
+  w.f.w.settle();
+  auto r = std::make_shared<log_reading>();
+  r->log = {w.id, end};
+  auto a = w.f.request<log_pages_ptr>(w.f.board->get().conversation_logs, log_reading_ptr{r});
+  w.f.w.settle();
+  CHECK(a.get()->entries.empty());
+  CHECK(a.get()->gap == log_gap{0, end, log_gap::why::damaged});
+}
+
 TEST_CASE("an id that is no plain name reaches no file") {
   blob_world w;
   const auto secret = w.f.state.dir.root / "secret";

@@ -1,8 +1,11 @@
 // A conversation's log whose files anything may have happened to: nothing is read that was not written, and nothing is missing without a word.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "tests/unit/store/conversation/log_fixture.hpp"
+#include "tests/unit/store/store_fixture.hpp"
 
 using namespace swarm;
 using namespace swarm::test;
@@ -144,5 +147,91 @@ TEST_CASE("files of arbitrary bytes give an empty log, not a frame") {
     w.append("one");
     w.open();
     CHECK(read_all(*w.log).bodies() == std::vector<std::string>{"one"});
+  }
+}
+
+TEST_CASE("damage inside a frame hides this frame and none behind it") {
+  log_world w;
+  w.options.segment_bytes = 10'000;
+  w.open();
+  w.append("one");
+  const auto before = w.log->end();
+  const auto after = w.append("two");
+  w.append("three");
+  w.append("four");
+  w.damage(0, segment_head_bytes + before.offset + frame_head_bytes);
+  for (const bool again : {false, true}) {
+    CAPTURE(again);
+    if (again) {
+      w.sync();
+      w.options.synced = w.log->end().offset;
+      w.open();
+    }
+    const auto found = read_all(*w.log);
+    CHECK(found.bodies() == std::vector<std::string>{"one", "three", "four"});
+    REQUIRE_FALSE(found.gaps.empty());
+    CHECK(found.gaps.front() == log_gap{before.offset, after.offset, log_gap::why::damaged});
+    CHECK(*w.log->seek(after.offset) == after);
+  }
+  w.append("five");
+  CHECK(read_all(*w.log).bodies() == std::vector<std::string>{"one", "three", "four", "five"});
+}
+
+TEST_CASE("damage does not hide what is appended after the log has turned over to a new file") {
+  log_world w;
+  w.options.segment_bytes = 10'000;
+  w.open();
+  w.append("one");
+  const auto before = w.log->end();
+  w.append("two");
+  w.append("three");
+  w.sync();
+  w.disk.damage("/log/" + log_world::file_name(0), [&](std::string& bytes) { bytes.resize(segment_head_bytes + before.offset + 3); });
+  CHECK(read_all(*w.log).bodies() == std::vector<std::string>{"one"});
+  REQUIRE_FALSE(w.log->turn_over(1000));
+  w.append("four");
+  w.append("five");
+  CHECK(read_all(*w.log).bodies() == std::vector<std::string>{"one", "four", "five"});
+  CHECK(w.disk.files().size() == 2);
+  w.sync();
+  w.options.synced = w.log->end().offset;
+  w.open();
+  CHECK(read_all(*w.log).bodies() == std::vector<std::string>{"one", "four", "five"});
+  CHECK_FALSE(w.log->opened().lost);
+}
+
+TEST_CASE("what has the name of a log or of its file and is none is set aside, and the log goes on") {
+  namespace fs = std::filesystem;
+  for (const std::string odd : {"directory", "link", "no log", "log that leads nowhere"}) {
+    CAPTURE(odd);
+    scratch_dir dir;
+    const auto where = dir.path / "log";
+    log_options options;
+    options.new_epoch = [n = std::uint64_t{0}]() mutable { return ++n; };
+    {
+      auto log = conversation_log::open(system_disk(), where, options);
+      REQUIRE(log);
+      REQUIRE((*log)->append(text_frame("one")));
+      REQUIRE_FALSE((*log)->sync());
+      options.synced = (*log)->end().offset;
+    }
+    const auto file = where / log_world::file_name(0);
+    if (odd == "directory" || odd == "link")
+      fs::remove(file);
+    else
+      fs::remove_all(where);
+    if (odd == "directory")
+      fs::create_directory(file);
+    else if (odd == "link")
+      fs::create_symlink("/dev/null", file);
+    else if (odd == "no log")
+      std::ofstream{where} << "x";
+    else
+      fs::create_symlink("/nonexistent", where);
+    auto log = conversation_log::open(system_disk(), where, options);
+    REQUIRE_MESSAGE(log, log.failure().text);
+    CHECK((*log)->opened().lost == log_gap{0, options.synced, log_gap::why::damaged});
+    REQUIRE((*log)->append(text_frame("two")));
+    CHECK(read_all(**log).bodies() == std::vector<std::string>{"two"});
   }
 }
