@@ -144,6 +144,12 @@ void print_action(const invocation& cli, const v1::Approval& a) {
     return cli.io().line(concat({"      (", byte_count(a.body_bytes()), "; all of it: swarmctl approvals ", short_id(a.id()), ")"}));
   if (a.body() == a.title())
     return;
+  if (const auto parts = question_parts(a, a.body()); !parts.empty()) {
+    for (const auto& part : parts)
+      for (const auto& line : lines_of_part(part))
+        cli.io().line("  " + line.text);
+    return;
+  }
   std::string_view rest = a.body();
   while (!rest.empty()) {
     const auto end = std::min(rest.find('\n'), rest.size());
@@ -325,10 +331,14 @@ struct decide_options {
 };
 
 /// QUESTION=CHOICE; a question may hold the sign itself.
-part_answers answers_of(const std::vector<std::string>& words) {
+part_answers answers_of(const std::vector<std::string>& words, const std::vector<question_part>& parts) {
   part_answers out;
   for (const auto& word : words) {
-    const auto at = word.rfind('=');
+    auto at = word.rfind('=');
+    // A choice may hold it, too.
+    for (const auto& part : parts)
+      if (word.starts_with(part.question + "="))
+        at = part.question.size();
     if (at == 0 || at == word.npos || at + 1 == word.size())
       throw usage("--answer takes QUESTION=CHOICE, with the question as it is shown");
     out.emplace_back(word.substr(0, at), word.substr(at + 1));
@@ -395,17 +405,19 @@ void check_answers(const std::vector<question_part>& parts, const part_answers& 
 /// The option, and of a question what was chosen.
 void put_choice(const invocation& cli, v1::DecideApproval& body, const decide_options& o, v1::Approval& a) {
   body.set_option(o.choice);
-  auto answers = answers_of(o.answers);
+  const bool is_asked = a.kind() == v1::Approval::QUESTION && !a.conversation_id().empty();
+  if (is_asked)
+    fetch_body(cli, a);
+  const auto parts = question_parts(a, a.body());
+  auto answers = answers_of(o.answers, parts);
   const auto is_option = std::find(a.options().begin(), a.options().end(), o.choice) != a.options().end();
-  if (a.kind() != v1::Approval::QUESTION || a.conversation_id().empty() || (answers.empty() && is_option && o.choice != "answer")) {
+  if (!is_asked || (answers.empty() && is_option && o.choice != "answer")) {
     for (const auto& [question, choice] : answers) {
       body.add_answers()->set_question(question);
       body.mutable_answers(body.answers_size() - 1)->set_choice(choice);
     }
     return;
   }
-  fetch_body(cli, a);
-  const auto parts = question_parts(a, a.body());
   if (answers.empty() && o.choice == "answer" && is_at_terminal(cli))
     for (const auto& part : parts)
       answers.emplace_back(part.question, asked_part(cli, part));
@@ -425,9 +437,10 @@ int run_decide(invocation& cli, const decide_options& o) {
     if (const auto input = domain::parse_json(o.edited_input); !input || !input->is_object())
       throw usage("--input takes a JSON object");
   auto a = approval_to_decide(cli, o.id);
+  auto digest = a.action_digest();
   if (!o.digest.empty()) {
-    a.set_action_digest(from_hex(o.digest));
-    if (a.action_digest().empty())
+    digest = from_hex(o.digest);
+    if (digest.empty())
       throw usage("--digest takes the hexadecimal digits that swarmctl approvals --json shows");
   } else if (!is_meant(cli, o, a)) {
     cli.io().note("nothing was decided");
@@ -439,7 +452,7 @@ int run_decide(invocation& cli, const decide_options& o) {
   auto& body = *command.mutable_decide_approval();
   put_choice(cli, body, o, a);
   body.set_approval_id(a.id());
-  body.set_action_digest(a.action_digest());
+  body.set_action_digest(digest);
   body.set_message(o.message);
   body.set_edited_input(o.edited_input);
   auto decided = cli.execute(command).approval();

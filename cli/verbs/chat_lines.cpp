@@ -4,6 +4,7 @@
 
 #include "actors/base/text.hpp"
 #include "actors/domain/json_text.hpp"
+#include "cli/verbs/chat_question.hpp"
 #include "gateway/json/shapes.hpp"
 
 namespace swarm::cli {
@@ -136,8 +137,13 @@ chat_text chat_lines::request(const v1::ConversationItem& item) const {
   }
   chat_text out{{colour::yellow, concat({"? ", who, ": ", item.title(), item.approval_id().empty() ? "" : "  [", short_id(item.approval_id()),
                                          item.approval_id().empty() ? "" : "]"})}};
-  auto action = action_lines(item.body());
-  out.insert(out.end(), action.begin(), action.end());
+  const auto parts = item.kind() == v1::CONVERSATION_QUESTION ? question_parts(item.body()) : std::vector<question_part>{};
+  for (const auto& part : parts)
+    for (auto& line : lines_of_part(part))
+      out.push_back(std::move(line));
+  if (parts.empty())
+    for (auto& line : action_lines(item.body()))
+      out.push_back(std::move(line));
   if (item.body().empty() && !item.attachments().empty())
     out.push_back({colour::none, concat({"    (", byte_count(item.attachments(0).bytes()), "; all of it: swarmctl approvals ",
                                          short_id(item.approval_id()), ")"})});

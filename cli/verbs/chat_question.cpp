@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t question_bytes_max = 1'024;
 constexpr std::size_t label_bytes_max = 256;
 constexpr std::size_t keys_max = 9;
+constexpr std::size_t long_lines = 15;
 
 constexpr const char* answer_option = "answer";
 
@@ -43,9 +44,7 @@ question_part part_of(const json& asked) {
 
 } // namespace
 
-std::vector<question_part> question_parts(const v1::Approval& a, std::string_view body) {
-  if (a.kind() != v1::Approval::QUESTION || a.conversation_id().empty())
-    return {};
+std::vector<question_part> question_parts(std::string_view body) {
   const auto input = domain::parse_json(body);
   if (!input || !input->is_object() || !input->contains("questions") || !input->at("questions").is_array())
     return {};
@@ -53,6 +52,19 @@ std::vector<question_part> question_parts(const v1::Approval& a, std::string_vie
   for (const auto& asked : input->at("questions"))
     if (asked.is_object())
       out.push_back(part_of(asked));
+  return out;
+}
+
+std::vector<question_part> question_parts(const v1::Approval& a, std::string_view body) {
+  return a.kind() == v1::Approval::QUESTION && !a.conversation_id().empty() ? question_parts(body) : std::vector<question_part>{};
+}
+
+chat_text lines_of_part(const question_part& part) {
+  auto out = lines_of_text(part.question, colour::none, "    ");
+  for (std::size_t i = 0; i < part.choices.size(); ++i) {
+    const auto& c = part.choices[i];
+    out.push_back({colour::none, concat({"      ", i + 1, " ", c.label, c.description.empty() ? "" : "  (" + c.description + ")"})});
+  }
   return out;
 }
 
@@ -97,6 +109,9 @@ chat_text chat_question::lines() const {
                 : parts_.empty() ? action_lines(body_)
                                  : part_lines();
   out.insert(out.end(), action.begin(), action.end());
+  // The line that says what it is may have left the screen.
+  if (action.size() > long_lines)
+    out.push_back({colour::yellow, concat({"? ", approval_.title(), "  [", short_id(approval_.id()), "]  (the ", action.size(), " lines above)"})});
   std::string keys;
   for (const auto& c : choices_)
     keys += concat({"   ", std::string(1, c.key), " ", c.option});
@@ -111,11 +126,7 @@ chat_text chat_question::lines() const {
 
 chat_text chat_question::part_lines() const {
   const auto& part = parts_[answers_.size()];
-  auto out = lines_of_text(part.question, colour::none, "    ");
-  for (std::size_t i = 0; i < part.choices.size(); ++i) {
-    const auto& c = part.choices[i];
-    out.push_back({colour::none, concat({"      ", i + 1, " ", c.label, c.description.empty() ? "" : "  (" + c.description + ")"})});
-  }
+  auto out = lines_of_part(part);
   if (part.many)
     out.push_back({colour::dim, "      several may be chosen; Enter takes them"});
   return out;

@@ -21,8 +21,12 @@ struct question_part {
   std::vector<choice> choices;
 };
 
-/// Of a question that a conversation's agent asks; empty for anything else.
+/// Of what a conversation's agent asks, as it says it; empty for what has no parts.
+std::vector<question_part> question_parts(std::string_view body);
+/// The same of an approval; empty for anything but such a question.
 std::vector<question_part> question_parts(const v1::Approval&, std::string_view body);
+/// The part with its choices, by their numbers.
+chat_text lines_of_part(const question_part&);
 
 /// What was answered to each part, in their order.
 using part_answers = std::vector<std::pair<std::string, std::string>>;

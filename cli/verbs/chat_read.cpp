@@ -147,10 +147,10 @@ private:
       case v1::Prompt::UNDELIVERABLE: return fail("the agent did not get the prompt: " + p.reason());
       case v1::Prompt::UNKNOWN: return fail("whether the agent has acted on the prompt is not known: " + p.reason());
       case v1::Prompt::QUEUED:
+        if (is_down && !c.reason().empty() && (c.held() || !is_starting_again(c)))
+          return fail(concat({"the prompt waits: ", c.reason(), "; try again: swarmctl chat resume ", short_id(c.id())}));
         if (c.held())
           return fail(concat({"the prompt waits, because somebody has interrupted; let it go on: swarmctl chat resume ", short_id(c.id())}));
-        if (is_down && !c.reason().empty() && !is_starting_again(c))
-          return fail("the prompt waits: " + c.reason());
         return;
       default: return;
     }

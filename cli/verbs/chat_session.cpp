@@ -205,10 +205,10 @@ void chat_session::forget(const std::string& approval_id) {
   over_.insert(approval_id);
   const bool is_asked = !waiting_.empty() && waiting_.front().approval().id() == approval_id;
   std::erase_if(waiting_, [&](const auto& q) { return q.approval().id() == approval_id; });
+  // The words were for that answer: Enter must not make a prompt of them.
   if (is_asked && words_for_) {
-    // The words were for that answer: Enter must not make a prompt of them.
     words_for_.reset();
-    editor_.clear();
+    stale_words_ = !editor_.empty();
   }
 }
 
@@ -244,6 +244,7 @@ bool chat_session::interrupt() {
   const auto now_ms = out_.now_ms();
   if (words_for_ || !editor_.empty()) {
     words_for_.reset();
+    stale_words_ = false;
     editor_.clear();
     draw();
     return true;
@@ -262,6 +263,8 @@ bool chat_session::interrupt() {
 
 void chat_session::submit() {
   auto text = editor_.take();
+  if (std::exchange(stale_words_, false) && !text.empty())
+    return show({{colour::yellow, "! not sent: it was an answer, and somebody else has decided; the arrow up brings it back"}});
   if (const auto asked = std::exchange(words_for_, std::nullopt))
     return act_on(waiting_.front().say(text, *asked));
   if (trimmed(text).empty())
@@ -274,7 +277,8 @@ void chat_session::submit() {
 
 bool chat_session::type(std::string_view bytes) {
   for (auto c : bytes) {
-    if (decides(c))
+    // What comes with other bytes is the begin of a text, or a paste.
+    if (bytes.size() == 1 && decides(c))
       continue;
     switch (editor_.feed(c)) {
       case line_editor::event::none: break;
@@ -318,6 +322,8 @@ void chat_session::away(bool is_away) {
 std::string chat_session::hint() const {
   if (words_for_)
     return *words_for_ == chat_question::outcome::denial_words ? "deny, because> " : "answer> ";
+  if (stale_words_)
+    return "decided elsewhere> ";
   if (!waiting_.empty() && waiting_.front().shown_at_ms != 0)
     return waiting_.front().hint() + "> ";
   if (away_)

@@ -96,6 +96,7 @@ private:
   std::map<std::string, std::string> by_native_;      // approvals by the item's id
   std::deque<chat_question> waiting_;                 // the first one is asked
   std::optional<chat_question::outcome> words_for_;   // what is typed goes with an answer to it
+  bool stale_words_ = false;                          // what is typed was for an answer that nobody waits for any more
   std::set<std::string> mine_;                        // approvals that were decided here
   std::set<std::string> over_;                        // approvals that nobody waits for any more
   std::optional<std::int64_t> interrupted_at_ms_;

@@ -33,7 +33,7 @@ TEST_CASE("control characters and malformed bytes become visible escapes") {
   CHECK(escape_control("caf\xc3\xa9 \xf0\x9f\x98\x80") == "caf\xc3\xa9 \xf0\x9f\x98\x80");
 }
 
-TEST_CASE("what takes no room or turns the direction of a text is shown, so that no command looks like another one") {
+TEST_CASE("what takes no room or turns the direction of a text is shown so that no command looks like another one") {
   CHECK(escape_control("rm \xe2\x80\xae"
                        "gpj") == "rm \\u202egpj");
   CHECK(escape_control("a\xe2\x80\x8b"

@@ -59,7 +59,7 @@ TEST_CASE("JSON that is nested without end is shown as the text that it is") {
   CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", deep))).starts_with("  {\"x\""));
 }
 
-TEST_CASE("what a person has said stands with its files, and what a rule has decided with the rule") {
+TEST_CASE("what a person has said stands with its files and what a rule has decided with the rule") {
   chat_lines lines;
   auto user = item(v1::CONVERSATION_USER, "", "look\nhere");
   auto& file = *user.add_attachments();

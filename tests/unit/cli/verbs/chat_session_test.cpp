@@ -162,6 +162,31 @@ TEST_CASE("a denial takes words for the agent") {
   CHECK(a.wishes[1].decision.message() == "use make");
 }
 
+TEST_CASE("a letter that comes with others decides nothing") {
+  attached a;
+  a.permission(1'000);
+  a.type("and then do it", 9'000);
+  CHECK(a.wishes.size() == 1);
+  CHECK(a.screen().find("and then do it") != std::string::npos);
+}
+
+TEST_CASE("words for an answer that somebody else gives meanwhile are not sent to the agent and stay") {
+  attached a;
+  a.permission(1'000);
+  a.type("m", 2'000);
+  a.type("because it is da", 2'100);
+  auto i = a.item(v1::CONVERSATION_PERMISSION, "n1", "");
+  i.set_state("deny");
+  a.take(i);
+  CHECK(a.screen().find("decided elsewhere> because it is da") != std::string::npos);
+  a.type("ngerous\r", 2'200);
+  CHECK(a.wishes.size() == 1);
+  CHECK(a.screen().find("! not sent: it was an answer") != std::string::npos);
+  a.type("\x1b[A\r", 2'300);
+  REQUIRE(a.wishes.size() == 2);
+  CHECK(a.wishes[1].text == "because it is dangerous");
+}
+
 TEST_CASE("what somebody else has decided is shown, and is not asked any more") {
   attached a;
   a.permission(1'000);
@@ -226,7 +251,7 @@ TEST_CASE("that the node is away is said once, and that it is back") {
   CHECK(shown.find("! the node is back") != std::string::npos);
 }
 
-TEST_CASE("a question of several parts is asked part by part, and answered as a whole") {
+TEST_CASE("a question of several parts is asked part by part and answered as a whole") {
   attached a;
   a.question(1'000,
              R"({"questions":[{"question":"Which colour?","options":[{"label":"Red","description":"warm"},{"label":"Blue"}]},)"
@@ -241,7 +266,8 @@ TEST_CASE("a question of several parts is asked part by part, and answered as a 
   CHECK(a.screen().find("Which sizes?") != std::string::npos);
   a.type("1", 2'200); // it was not there to be read
   a.type("\x7f", 2'300);
-  a.type("312", 3'000);
+  for (const auto* key : {"3", "1", "2"})
+    a.type(key, 3'000);
   a.type("2", 3'001); // and not the second one
   CHECK(a.screen().find("1-3/d (S, L)> ") != std::string::npos);
   a.type("\r", 3'100);
@@ -294,9 +320,8 @@ TEST_CASE("what is too long to be shown can be denied and not allowed") {
   CHECK(a.bytes.find("swarmctl decide abcd1234") != std::string::npos);
   a.type("a", 2'000);
   CHECK(a.wishes.empty());
-  a.type("\x7f"
-         "d",
-         2'100);
+  a.type("\x7f", 2'100);
+  a.type("d", 2'200);
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].decision.option() == "deny");
   CHECK(a.wishes[0].decision.action_digest() == std::string(32, 'd'));
@@ -312,7 +337,7 @@ TEST_CASE("what an agent does beside the text that it says does not say that tex
   CHECK(shown.find("ld") != std::string::npos);
 }
 
-TEST_CASE("a part of a streamed text that was missed comes with the whole of it, and is marked before") {
+TEST_CASE("a part of a streamed text that was missed comes with the whole of it and is marked before") {
   attached a;
   a.delta("one ", 0);
   a.delta("three", 8);
@@ -321,7 +346,7 @@ TEST_CASE("a part of a streamed text that was missed comes with the whole of it,
   CHECK(a.screen().find("… the whole of it:\none two three\n") != std::string::npos);
 }
 
-TEST_CASE("a text of a megabyte in one line is shown in no time, and the keys go on") {
+TEST_CASE("a text of a megabyte in one line is shown in no time and the keys go on") {
   attached a;
   const std::string text(1'000'000, 'x');
   a.delta("x", 0);

@@ -91,7 +91,7 @@ TEST_CASE("chat new in a pipe follows the first turn: the answer is on stdout, a
   }
 }
 
-TEST_CASE("chat new does not wait for a turn of a prompt that the agent never got, whether it ended or waits for another one") {
+TEST_CASE("chat new does not wait for a turn of a prompt that the agent never got whether it ended or waits for another one") {
   for (const auto at_rest : {v1::Conversation::SUSPENDED, v1::Conversation::IDLE}) {
     cli_with_conversation ctl;
     ctl.prompt.set_state(v1::Prompt::UNDELIVERABLE);
@@ -105,7 +105,7 @@ TEST_CASE("chat new does not wait for a turn of a prompt that the agent never go
   }
 }
 
-TEST_CASE("chat new does not wait for an agent that cannot be started, nor for a queue that somebody holds") {
+TEST_CASE("chat new does not wait for an agent that cannot be started nor for a queue that somebody holds") {
   for (const bool held : {false, true}) {
     cli_with_conversation ctl;
     v1::ConversationChunk state;
@@ -172,7 +172,7 @@ TEST_CASE("chat send and the changes name the conversation by the first characte
   CHECK(ctl.run({"chat", "send", "c0ffee", " "}) == code::usage);
 }
 
-TEST_CASE("chat send hands over the files first, and names them by their digest") {
+TEST_CASE("chat send hands over the files first and names them by their digest") {
   cli_with_conversation ctl;
   const auto directory = std::filesystem::temp_directory_path() / ("swarm-chat-" + std::to_string(getpid()));
   std::filesystem::create_directories(directory);
@@ -197,7 +197,7 @@ TEST_CASE("chat send hands over the files first, and names them by their digest"
   std::filesystem::remove_all(directory);
 }
 
-TEST_CASE("chat set says what the agent may do unasked, and for how long") {
+TEST_CASE("chat set says what the agent may do unasked and for how long") {
   cli_with_conversation ctl;
   ctl.row.set_permissions(v1::Conversation::AUTO);
   ctl.row.add_allowed("Bash(make)");
@@ -231,7 +231,7 @@ TEST_CASE("chat prompts says what became of each") {
   CHECK(ctl.out_json()[0]["reason"] == "its driver ended");
 }
 
-TEST_CASE("agents shows the agent of a conversation beside those on terminals, with what it does") {
+TEST_CASE("agents shows the agent of a conversation beside those on terminals with what it does") {
   cli_with_conversation ctl;
   ctl.row.set_session_id("5e551044-1");
   ctl.row.set_state(v1::Conversation::BLOCKED);

@@ -87,7 +87,7 @@ TEST_CASE("what a turn has used comes before its end, and an interrupted turn ha
   CHECK(lines.take(turn)[0]["state"] == "failed");
 }
 
-TEST_CASE("who goes on behind the usage of a turn gets its end, and the usage not again") {
+TEST_CASE("who goes on behind the usage of a turn gets its end and the usage not again") {
   const std::string cursor = "c0+usage";
   CHECK(log_cursor(cursor) == "c0");
   CHECK(log_cursor("c0") == "c0");
