@@ -43,6 +43,8 @@ public:
       prompt(m.prompt());
     else if (m.has_answer())
       answer(m.answer());
+    else if (m.has_stop() && m.stop().agent_only())
+      agent_ended();
     else if (m.has_stop()) {
       if (!last_word.empty())
         item(last_word, true);
@@ -84,6 +86,11 @@ private:
     f.mutable_prompt_state()->set_state(s);
     if (s == internal::PromptState::CONSUMED)
       f.mutable_prompt_state()->set_turn(std::to_string(turns_));
+    say(f);
+  }
+  void agent_ended() {
+    internal::FromDriver f;
+    f.mutable_agent_exited()->set_on_request(true);
     say(f);
   }
   void item(const std::string& id, bool last) {

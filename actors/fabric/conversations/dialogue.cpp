@@ -382,6 +382,9 @@ void dialogue::end_generation() {
     write_own(std::move(end));
     part_.reset();
   }
+  for (const auto& [id, known] : prompts_)
+    if (known.row.state() != v1::Prompt::QUEUED && known.row.generation() == generation_)
+      write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
   for (const auto& [id, known] : approvals_) {
     v1::Approval a = known.row;
     if (a.decided_at_ms() == 0)

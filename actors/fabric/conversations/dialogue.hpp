@@ -198,6 +198,8 @@ private:
   void on_agent_exited(const internal::FromDriver&);
   /// What a person has said, once.
   void write_prompt(const std::string& id, const internal::FromDriver&);
+  /// That it is lost, or may be, with its words.
+  v1::ConversationItem lost_prompt(const std::string& id, v1::Prompt::State, const std::string& why) const;
   void note(std::int64_t at_ms, std::uint64_t seq, const std::string& kind, const std::string& text, std::uint64_t done);
   /// Unless the log has it.
   void write(v1::ConversationItem, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);

@@ -219,6 +219,20 @@ void dialogue::on_turn_ended(const driver& f) {
   done(f.seq());
 }
 
+v1::ConversationItem dialogue::lost_prompt(const std::string& id, v1::Prompt::State state, const std::string& why) const {
+  constexpr std::size_t words_max = 1 * limits::kib;
+  const auto known = prompts_.find(id);
+  v1::ConversationItem item;
+  item.set_kind(v1::CONVERSATION_NOTICE);
+  item.set_id(concat({"prompt-", id}));
+  item.set_title(state == v1::Prompt::UNKNOWN ? "outcome-unknown" : "undelivered");
+  item.add_prompts(id);
+  item.set_body(concat(
+    {why, known == prompts_.end() || known->second.row.text().empty() ? std::string{} : concat({": ", head(known->second.row.text(), words_max)})}));
+  item.set_last(true);
+  return item;
+}
+
 void dialogue::on_prompt_state(const driver& f) {
   const auto& s = f.prompt_state();
   const auto state = state_of(s.state());
@@ -231,6 +245,9 @@ void dialogue::on_prompt_state(const driver& f) {
     write_prompt(s.id(), f);
     if (state == v1::Prompt::CONSUMED)
       ops_.emplace_back(sync_op{}); // the row has its text no more
+  } else if (prompts_.contains(s.id())) {
+    write(lost_prompt(s.id(), state, s.text()), f.at_ms(), f.seq(), 0);
+    ops_.emplace_back(sync_op{});
   }
   v1::Command command;
   auto& p = *report(command, f.seq()).add_prompts();

@@ -54,6 +54,8 @@ void dialogue::interrupt_taken(std::uint32_t interrupt) {
 }
 
 void dialogue::file_missing(const std::string& prompt_id, const std::string& why) {
+  write_own(lost_prompt(prompt_id, v1::Prompt::UNDELIVERABLE, why));
+  ops_.emplace_back(sync_op{});
   v1::Command command;
   auto& p = *report(command).add_prompts();
   p.set_prompt_id(prompt_id);

@@ -14,6 +14,7 @@ struct talk_world {
   std::map<std::string, std::unique_ptr<test::model_driver>> drivers; // by spawn and attempt
   std::string spawn;
   bool stalls = false; // the agents begin with nothing
+  bool deaf = false;   // the drivers do not end
 
   talk_world() {
     f.keeper.on_typed = [this](const std::string& id, const std::string& frame) {
@@ -26,7 +27,7 @@ struct talk_world {
       d->hear(frame);
       if (!d->out.empty())
         f.keeper.print(id, std::exchange(d->out, {}));
-      if (d->stopped)
+      if (d->stopped && !deaf)
         f.keeper.exit(id, 0);
     };
   }
@@ -319,4 +320,43 @@ TEST_CASE("what is said after a log was damaged is read behind the gap") {
   w.f.w.settle();
   REQUIRE_FALSE(w.decide("allow").has_refusal());
   CHECK(w.row(id).state() == v1::Conversation::IDLE);
+}
+
+TEST_CASE("so many drivers rest without an agent and the one that rests longest ends first") {
+  auto& bound = limits::resting_drivers_max;
+  const auto before = bound();
+  REQUIRE(bound.set(bound.lowest()));
+  {
+    talk_world w;
+    std::vector<std::string> spawns;
+    for (std::size_t i = 0; i < bound() + 1; ++i) {
+      w.start("hello");
+      spawns.push_back(w.spawn);
+      REQUIRE_FALSE(w.decide("allow").has_refusal());
+      w.f.w.advance(std::chrono::seconds{1});
+      w.f.w.settle();
+    }
+    CHECK(w.f.keeper.running() == bound() + 1);
+    w.f.w.advance_by(limits::conversation_idle(), std::chrono::seconds{10});
+    w.f.w.settle();
+    CHECK(w.f.keeper.running() == bound());
+    CHECK_FALSE(w.f.keeper.runs(spawns.front()));
+    w.f.w.advance_by(limits::resting_driver_max(), std::chrono::minutes{10});
+    w.f.w.settle();
+    CHECK(w.f.keeper.running() == 0);
+  }
+  REQUIRE(bound.set(before));
+}
+
+TEST_CASE("a driver that does not end when it is told to is killed") {
+  talk_world w;
+  w.deaf = true;
+  const auto id = w.start("hello");
+  auto c = w.f.command();
+  c.mutable_stop_conversation()->set_conversation_id(id);
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  CHECK(w.f.keeper.runs(w.spawn));
+  w.f.w.advance_by(std::chrono::minutes{1}, std::chrono::seconds{1});
+  w.f.w.settle();
+  CHECK_FALSE(w.f.keeper.runs(w.spawn));
 }

@@ -76,7 +76,7 @@ public:
       if (i.kind() == v1::CONVERSATION_TURN) {
         turns[name] += i.state() == "started" ? 1 : -1;
         CHECK(turns[name] >= 0);
-      } else if (i.kind() == v1::CONVERSATION_TEXT && i.last()) {
+      } else if ((i.kind() == v1::CONVERSATION_TEXT || i.kind() == v1::CONVERSATION_USER) && i.last()) {
         CHECK(++whole[name] == 1);
       }
     }
@@ -117,8 +117,11 @@ private:
     talk_->connected(std::string(16, static_cast<char>('A' + random_() % 26)));
   }
   void collect() {
+    std::vector<std::string> allowed;
     for (auto& e : talk_->take()) {
-      if (auto* f = std::get_if<dialogue::to_driver>(&e))
+      if (auto* answer = std::get_if<dialogue::judge_answer>(&e))
+        allowed.push_back(answer->approval_id);
+      else if (auto* f = std::get_if<dialogue::to_driver>(&e))
         down_.push_back(f->frame);
       else if (auto* c = std::get_if<dialogue::ask>(&e))
         commands_.push_back(c->command);
@@ -128,6 +131,10 @@ private:
         CHECK_FALSE(std::holds_alternative<dialogue::hello_again>(e));
     }
     CHECK(commands_.size() + frames_.size() <= 1);
+    for (const auto& id : allowed)
+      talk_->answer_judged(id, {});
+    if (!allowed.empty())
+      collect();
   }
   void changed() {
     ++revision_;

@@ -617,3 +617,32 @@ TEST_CASE("a request that the node has denied is denied again after a start and 
   CHECK(w.commands.empty());
   CHECK(w.items.empty());
 }
+
+TEST_CASE("a prompt that the agent never gets is a notice with its words") {
+  told_world w;
+  w.begin();
+  w.talk->prompt_is(w.prompt("p", v1::Prompt::SENDING), 0);
+  w.connect();
+  internal::FromDriver f;
+  f.mutable_prompt_state()->set_id("p");
+  f.mutable_prompt_state()->set_state(internal::PromptState::REFUSED);
+  f.mutable_prompt_state()->set_text("the agent ended");
+  w.says(f);
+  REQUIRE(w.items.size() == 1);
+  CHECK(w.items[0].title() == "undelivered");
+  CHECK(w.items[0].prompts(0) == "p");
+  CHECK(w.items[0].body() == "the agent ended: words of p");
+}
+
+TEST_CASE("a prompt whose outcome nobody knows is a notice when its driver has ended") {
+  told_world w;
+  w.begin();
+  w.talk->prompt_is(w.prompt("p", v1::Prompt::SENDING), 0);
+  w.talk->prompt_is(w.prompt("waits", v1::Prompt::QUEUED), 0);
+  w.connect();
+  w.talk->driver_ended("it was killed", 5);
+  w.settle();
+  REQUIRE(w.items.size() == 1);
+  CHECK(w.items[0].title() == "outcome-unknown");
+  CHECK(w.items[0].prompts(0) == "p");
+}
