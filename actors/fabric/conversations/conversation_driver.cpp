@@ -242,7 +242,7 @@ void connect(self_ptr self) {
   auto& st = self->state;
   if (!st.talk || st.talk->is_over() || st.pipes || st.connecting)
     return;
-  if (!st.spawn && st.talk->was_greeted()) { // while its output could not be read
+  if (!st.spawn) { // it has ended while its output could not be read
     st.talk->driver_ended("the driver has ended", now_ms(self));
     return pump(self);
   }

@@ -36,7 +36,7 @@ void on_conversation(self_ptr self, const v1::Conversation& row, std::uint64_t r
   auto& st = self->state;
   const auto fresh = row.generation() != st.row.generation();
   show_row(self, row);
-  if (fresh && st.talk && st.talk->was_greeted() && !st.talk->is_over())
+  if (fresh && st.talk && st.talk->is_unfinished())
     return give_up(self, "its driver was not heard out in time", fail(errc::unavailable));
   if (has_driver(st.row) && (fresh || !st.talk || st.talk->generation() != st.row.generation()))
     begin_generation(self, {});

@@ -78,6 +78,7 @@ dialogue::dialogue(v1::Conversation row, log_tail tail) : row_(std::move(row)), 
   open_turn_ = row_.driver_seq() != 0 && row_.driver_seq() >= tail_.open_turn_seq ? row_.open_turn() : tail_.open_turn;
   part_ = tail_.part;
   said_ = tail_.said;
+  unended_ = tail_.asked;
   for (const auto& [request, digest] : tail_.denied)
     deny(request, digest, "The node has denied it.");
 }
@@ -129,7 +130,6 @@ void dialogue::locks_are(internal::Locks locks) {
 void dialogue::connected(std::string nonce) {
   reader_ = {};
   ready_ = false;
-  was_greeted_ = true;
   given_.clear();
   answers_given_.clear();
   judged_.clear(); // what peers hold may be something else by now
@@ -389,12 +389,12 @@ void dialogue::end_generation() {
     v1::Approval a = known.row;
     if (a.decided_at_ms() == 0)
       a.set_withdrawn(gone_reason_.empty() ? "the driver ended" : gone_reason_);
-    tail_.asked.erase(id);
     write_request(a, now_ms_, 0, 0);
   }
-  for (auto& [id, item] : tail_.asked) {
-    item.set_state("withdrawn");
-    write_own(item);
+  for (auto& [id, item] : std::exchange(unended_, {})) {
+    auto end = item;
+    end.set_state("withdrawn");
+    write_own(std::move(end));
   }
   if (!open_turn_.empty()) {
     v1::ConversationItem turn;

@@ -86,7 +86,8 @@ public:
   /// Nothing reaches it, until connected().
   void disconnected() { ready_ = false; }
   bool is_ready() const noexcept { return ready_; }
-  bool was_greeted() const noexcept { return was_greeted_; }
+  /// Something stands in the log without its end.
+  bool is_unfinished() const noexcept { return !over_ && (!open_turn_.empty() || part_ || !unended_.empty()); }
   void heard(std::string_view output);
   /// Its input has the frame.
   void interrupt_taken(std::uint32_t interrupt);
@@ -214,6 +215,7 @@ private:
   void deny(const std::string& request, const std::string& digest, const std::string& why);
   void on_ruled(const internal::FromDriver&);
   void on_withdrawn(const internal::FromDriver&);
+  void end_asked(const internal::FromDriver&);
   void on_answer_state(const internal::FromDriver&);
   void write_request(const v1::Approval&, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);
   void take_approval(const v1::Approval&, std::uint64_t revision);
@@ -225,11 +227,12 @@ private:
   log_tail tail_;
   std::map<std::string, known<v1::Prompt>> prompts_;
   std::map<std::string, known<v1::Approval>> approvals_; // of this generation: open, or with a decision that is on its way
+  std::map<std::string, v1::ConversationItem> unended_;  // what the log has of approvals without their end
   std::optional<internal::Locks> locks_;
 
   agents::driver_frame_reader reader_;
   bool ready_ = false; // it has answered hello, and can be told something
-  bool was_greeted_ = false, is_dead_ = false;
+  bool is_dead_ = false;
   std::deque<internal::FromDriver> inbox_;
   std::uint64_t received_ = 0; // seq
   std::uint64_t handled_ = 0;

@@ -186,6 +186,13 @@ void dialogue::write_request(const v1::Approval& a, std::int64_t at_ms, std::uin
     item.set_rule(head(overruled->second, reason_bytes_max));
   }
   item.set_last(true);
+  if (item.state() == "asked") {
+    auto& kept = unended_[a.id()] = item;
+    kept.clear_body();
+    kept.clear_attachments();
+  } else {
+    unended_.erase(a.id());
+  }
   if (seq == 0)
     return write_own(std::move(item));
   write(std::move(item), at_ms, seq, done_seq);
@@ -204,11 +211,22 @@ void dialogue::on_ruled(const driver& f) {
   write(std::move(item), f.at_ms(), f.seq(), f.seq());
 }
 
+/// The row has ended before: the conversation was stopped, or its turn interrupted.
+void dialogue::end_asked(const driver& f) {
+  const auto asked = std::find_if(unended_.begin(), unended_.end(), [&](const auto& i) { return i.second.id() == f.withdrawn().request_id(); });
+  if (asked == unended_.end())
+    return done(f.seq());
+  auto end = asked->second;
+  unended_.erase(asked);
+  end.set_state("withdrawn");
+  write(std::move(end), f.at_ms(), f.seq(), f.seq());
+}
+
 void dialogue::on_withdrawn(const driver& f) {
   denials_.erase(f.withdrawn().request_id());
   const auto* a = approval_of(f.withdrawn().request_id());
   if (!a)
-    return done(f.seq());
+    return end_asked(f);
   auto over = *a;
   over.set_withdrawn(f.withdrawn().reason().empty() ? "the agent stopped waiting" : f.withdrawn().reason());
   write_request(over, f.at_ms(), f.seq(), 0);

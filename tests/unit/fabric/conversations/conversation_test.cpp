@@ -15,9 +15,12 @@ struct talk_world {
   std::string spawn;
   bool stalls = false; // the agents begin with nothing
   bool deaf = false;   // the drivers do not end
+  bool cut = false;    // nothing reaches them
 
   talk_world() {
     f.keeper.on_typed = [this](const std::string& id, const std::string& frame) {
+      if (cut)
+        return;
       spawn = id;
       const auto attempt = f.keeper.find(id)->info.attempt;
       auto& d = drivers[id + "#" + std::to_string(attempt)];
@@ -33,6 +36,12 @@ struct talk_world {
   }
   ~talk_world() { f.stop(); }
 
+  /// What is tried again after a pause has been.
+  void wait() {
+    f.w.settle();
+    f.w.advance_by(std::chrono::seconds{5}, std::chrono::milliseconds{100});
+    f.w.settle();
+  }
   test::model_driver& driver(std::uint32_t attempt = 1) { return *drivers.at(spawn + "#" + std::to_string(attempt)); }
 
   std::string start(const std::string& prompt) {
@@ -205,7 +214,7 @@ TEST_CASE("what a driver has told before it died while no node was there stands 
   w.f.keeper.print(w.spawn, std::exchange(w.driver().out, {}));
   w.f.keeper.exit(w.spawn, 3);
   w.f.start();
-  w.f.w.settle();
+  w.wait();
   CHECK(w.row(id).state() == v1::Conversation::SUSPENDED);
   CHECK(w.items(id) == std::vector<std::string>{"1 hello ", "9 1 started", "2 a1 ", "7 r1 asked", "2 late ", "7 r1 withdrawn", "9 1 failed"});
 }
@@ -233,7 +242,7 @@ TEST_CASE("a prompt that the agent has and does not begin keeps the next one wai
   c.mutable_send_prompt()->set_prompt("next");
   REQUIRE_FALSE(w.f.run(c).has_refusal());
   w.f.restart();
-  w.f.w.settle();
+  w.wait();
   CHECK(w.driver().prompts.size() == 1);
   CHECK(w.items(id) == std::vector<std::string>{"1 hello "});
 }
@@ -241,21 +250,20 @@ TEST_CASE("a prompt that the agent has and does not begin keeps the next one wai
 TEST_CASE("a decision that was stored before the node died reaches its agent however many approvals came after it") {
   talk_world w;
   const auto id = w.start("hello");
-  w.f.keeper.hold_input = true;
+  w.cut = true;
   REQUIRE_FALSE(w.decide("allow").has_refusal());
   for (int i = 0; i < 1'100; ++i) {
     auto c = w.f.command();
-    auto& r = *c.mutable_request_approval();
-    r.set_subject("task/" + std::to_string(i));
-    r.set_title("may I");
-    r.set_kind(v1::Approval::TOOL);
-    c.mutable_principal()->set_kind(v1::Principal::NODE);
-    (void)w.f.run(c);
+    c.mutable_request_approval()->set_subject("deploy " + std::to_string(i));
+    const auto r = w.f.run(c);
+    REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
+    auto gone = w.f.command();
+    gone.mutable_withdraw_approval()->set_approval_id(r.approval().id());
+    REQUIRE_FALSE(w.f.run(gone).has_refusal());
   }
-  w.f.keeper.hold_input = false;
-  w.f.keeper.tickets_held.clear();
+  w.cut = false;
   w.f.restart();
-  w.f.w.settle();
+  w.wait();
   CHECK(w.row(id).state() == v1::Conversation::IDLE);
   CHECK(w.driver().answers.at("r1") == 1);
 }
@@ -288,7 +296,7 @@ TEST_CASE("a turn whose driver dies together with the node has an end in the log
   w.f.keeper.listener = nullptr;
   w.f.keeper.die();
   w.f.start();
-  w.f.w.settle();
+  w.wait();
   const auto items = w.items(id);
   CHECK(w.row(id).generation() == 2);
   CHECK(std::count(items.begin(), items.end(), "9 1 started") == 2);
@@ -317,7 +325,7 @@ TEST_CASE("what is said after a log was damaged is read behind the gap") {
   auto items = w.items(id);
   CHECK(std::count(items.begin(), items.end(), "1 after it ") == 1);
   w.f.restart();
-  w.f.w.settle();
+  w.wait();
   REQUIRE_FALSE(w.decide("allow").has_refusal());
   CHECK(w.row(id).state() == v1::Conversation::IDLE);
 }
