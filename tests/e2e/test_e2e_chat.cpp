@@ -178,6 +178,13 @@ TEST_CASE("a script starts a conversation sends to it reads on from a cursor ren
   CHECK(only(later, "text").at("text") == "heard: and again");
   CHECK(only(later, "turn started").at("prompts") == json::array({sent.at("prompt")}));
 
+  const auto prompts = c.node.ctl_json({"chat", "prompts", id});
+  REQUIRE(prompts.size() == 2);
+  CHECK(prompts[1].at("id") == sent.at("prompt"));
+  CHECK(prompts[1].at("state") == "consumed");
+  CHECK(prompts[1].at("text") == "and again");
+  CHECK(c.node.ctl_json({"chat", "set", id, "--permissions", "plan", "--allow", "Read"}).at("permissions") == "plan");
+  CHECK(c.row(id).at("allowed") == json::array({"Read"}));
   CHECK(c.node.ctl_json({"chat", "rename", id, "another", "title"}).at("title") == "another title");
   CHECK(c.node.ctl({"chat", "list"}).out.find("another title") != std::string::npos);
   const auto exported = c.node.ctl_json({"chat", "export", id});
@@ -221,7 +228,7 @@ TEST_CASE("a permission is decided with the digest of what was seen and never wi
   CHECK(open.at("conversation") == id);
   CHECK(open.at("state") == "open");
   CHECK(json::parse(open.at("body").get<std::string>()).at("command") == "make test");
-  CHECK(open.at("options") == json::array({"allow", "deny"}));
+  CHECK(open.at("options") == json::array({"allow", "deny", "always"}));
   CHECK(c.row(id).at("state") == "blocked");
   const auto approval = open.at("id").get<std::string>(), digest = open.at("digest").get<std::string>();
   // A script that has not seen it is told what to repeat.
@@ -229,7 +236,7 @@ TEST_CASE("a permission is decided with the digest of what was seen and never wi
   CHECK(r.status == 2);
   CHECK(r.err.find("--digest " + digest) != std::string::npos);
   CHECK(c.node.ctl({"decide", approval, "allow", "--digest", std::string(64, '0')}).status == 1);
-  CHECK(c.node.ctl({"decide", approval, "allow", "--digest", digest, "--input", "[1]"}).status == 1);
+  CHECK(c.node.ctl({"decide", approval, "allow", "--digest", digest, "--input", "[1]"}).status == 2);
   CHECK(c.open_approval().at("id") == approval);
   CHECK(c.node.ctl_json({"decide", approval, "deny", "--digest", digest, "--message", "use the other one"}).at("decision") == "deny");
   CHECK(c.node.ctl({"decide", approval, "allow", "--digest", digest}).status == 1); // the first one counts
