@@ -145,7 +145,7 @@ TEST_CASE("a name that could not be synced is synced before anything in its file
   CHECK(read_all(*w.log).bodies() == texts{std::string(300, 'a'), "c"});
 }
 
-TEST_CASE("damage in an older file hides the rest of this file, and readers are told") {
+TEST_CASE("damage in an older file hides its frame, or the rest of the file when a length is hit, and readers are told") {
   log_world w;
   w.options.segment_bytes = 100;
   w.open();
@@ -154,14 +154,20 @@ TEST_CASE("damage in an older file hides the rest of this file, and readers are 
   auto after_a = w.log->cursor({37, read_all(*w.log).entries[0].next.mark});
   auto after_b = w.log->cursor(read_all(*w.log).entries[1].next);
   auto after_c = w.log->cursor(read_all(*w.log).entries[2].next);
-  SUBCASE("in a body") { w.damage(0, segment_head_bytes + 37 + 36); }
+  texts left{"a", "d", "e", "f"};
+  std::uint64_t hidden_to = 111;
+  SUBCASE("in a body") {
+    w.damage(0, segment_head_bytes + 37 + 36);
+    left.insert(left.begin() + 1, "c");
+    hidden_to = 74;
+  }
   SUBCASE("in a length") { w.damage(0, segment_head_bytes + 37 + 1); }
   for (bool again : {false, true}) {
     if (again)
       w.open();
     auto all = read_all(*w.log);
-    CHECK(all.bodies() == texts{"a", "d", "e", "f"});
-    CHECK(all.gaps == std::vector{log_gap{37, 111, why::damaged}});
+    CHECK(all.bodies() == left);
+    CHECK(all.gaps == std::vector{log_gap{37, hidden_to, why::damaged}});
     // Its reader has missed nothing yet.
     CHECK_FALSE(w.resume(after_a).gap);
     CHECK(read_on(*w.log, w.resume(after_a).at).gaps == all.gaps);
@@ -169,7 +175,7 @@ TEST_CASE("damage in an older file hides the rest of this file, and readers are 
     auto found = w.resume(after_b); // the frame before it is damaged, but it names the right one to come
     CHECK_FALSE(found.gap);
     CHECK(read_on(*w.log, found.at).bodies() == texts{"c", "d", "e", "f"});
-    CHECK(w.log->seek(38)->offset == 111);
+    CHECK(w.log->seek(38)->offset == hidden_to);
   }
   CHECK_FALSE(w.log->opened().lost);
   CHECK(w.epochs == 1);
@@ -215,8 +221,8 @@ TEST_CASE("damage of what was synced in the last file is told apart from a torn 
     CHECK(*w.log->opened().lost == log_gap{37, 111, why::damaged});
     w.append("d");
     w.open();
-    CHECK(read_all(*w.log).bodies() == texts{"a", "d"});
-    CHECK(read_all(*w.log).gaps == std::vector{log_gap{37, 111, why::damaged}});
+    CHECK(read_all(*w.log).bodies() == texts{"a", "c", "d"});
+    CHECK(read_all(*w.log).gaps == std::vector{log_gap{37, 74, why::damaged}});
   }
   CHECK(w.epochs == 2);
 }
