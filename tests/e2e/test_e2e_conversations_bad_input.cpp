@@ -193,7 +193,7 @@ TEST_CASE("a decision counts once, with the digest of what was shown, and from a
   wrong["digest"] = std::string(64, '0');
   CHECK(t.decide(wrong, "allow").status == 1);
   CHECK(t.decide(a, "perhaps").status == 1);
-  CHECK(t.decide(a, "allow", {"--input", "[1]"}).status == 1);
+  CHECK(t.decide(a, "allow", {"--input", "[1]"}).status != 0);
   CHECK(t.open_request().at("id") == a.at("id"));
   CHECK(t.decide(a, "deny").status == 0);
   const auto late = t.decide(a, "allow");

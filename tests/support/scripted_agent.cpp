@@ -3,9 +3,10 @@
 //   scripted_agent JOURNAL [ARGUMENTS OF THE FABRIC]
 //
 // The prompt "NAME TEXTS ASKS PAUSE" makes it say TEXTS times something, PAUSE ms each after the other; before each of the first ASKS of them it asks
-// for a permission. Texts are `said_by(NAME, n)`. A fifth word makes it bad: `mute` says nothing of the prompt, `garbage` writes what is no protocol
-// first, `exits` ends when it has asked, `repeats` asks everything under one id, `stranger` says that its session is another one. While there is a
-// file JOURNAL.forgotten it knows no session any more that it is to go on with. JOURNAL gets a line for what it hears and has said:
+// for a permission. Texts are `said_by(NAME, n)`. A fifth word makes it bad: `mute` says nothing of the prompt but when it is interrupted, `garbage`
+// writes what is no protocol first, `exits` ends when it has asked, `repeats` asks everything under one id, `stranger` says that its session is
+// another one. While there is a file JOURNAL.forgotten it knows no session any more that it is to go on with. JOURNAL gets a line for what it hears
+// and has said:
 //   life DRIVER SESSION            it has begun; DRIVER names the process that has started it
 //   prompt DRIVER ID NAME          it has read a prompt
 //   answer DRIVER REQUEST CHOICE   it has read an answer to what it asked
@@ -17,6 +18,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -70,9 +72,8 @@ public:
   }
 
 private:
-  /// As the program does: it takes the first prompt and says that there is no such session.
+  /// As the program does: it says that there is no such session, and answers nothing.
   int refuse_session() {
-    hear(-1);
     say({{"type", "result"},
          {"subtype", "error_during_execution"},
          {"is_error", true},
@@ -132,7 +133,9 @@ private:
       prompts_.push_back(std::move(p));
     } else if (type == "control_request") {
       is_interrupted_ = is_interrupted_ || frame.at("request").at("subtype") == "interrupt";
-      const json able{{"commands", json::array()}, {"hooks_applied", true}, {"hook_on_failure_supported", true}};
+      json able{{"commands", json::array()}, {"hooks_applied", true}, {"hook_on_failure_supported", true}};
+      if (frame.at("request").at("subtype") == "interrupt")
+        able["cancelled"] = std::exchange(muted_, json::array());
       say({{"type", "control_response"}, {"response", {{"subtype", "success"}, {"request_id", frame.at("request_id")}, {"response", able}}}});
     } else if (type == "control_response") {
       const auto& response = frame.at("response");
@@ -196,7 +199,7 @@ private:
     words >> name >> texts >> asks >> ms >> manner_;
     is_interrupted_ = false;
     if (manner_ == "mute")
-      return;
+      return muted_.push_back(p.id);
     if (manner_ == "stranger")
       session_ = "99999999-0000-4000-8000-000000000000";
     if (manner_ == "garbage")
@@ -229,6 +232,7 @@ private:
   bool is_open_ = true, is_interrupted_ = false;
   double cost_ = 0;
   std::deque<prompt> prompts_;
+  json muted_ = json::array();                 // ids of prompts
   std::map<std::string, std::string> answers_; // by request
 };
 
