@@ -138,7 +138,7 @@ json prompt_row(const v1::Prompt& p) {
   return {{"id", p.id()},
           {"state", mcp::prompt_state(p.state())},
           {"reason", mcp::text_or_null(p.reason())},
-          {"text", p.text()},
+          {"text", mcp::text_or_null(p.text())},
           {"steer", p.steer()},
           {"attachments", attachments},
           {"created_at", mcp::seconds(p.created_at_ms())},
@@ -162,9 +162,10 @@ int run_prompts(invocation& cli, const std::string& who) {
   if (all.empty())
     cli.io().line("(no prompts)");
   for (const auto& p : all)
-    cli.io().line(
-      concat({"  ", short_id(p.id()), "  ", utc(p.created_at_ms()), "  ", mcp::prompt_state(p.state()),
-              p.reason().empty() ? "" : " (" + p.reason() + ")", "  ", utf8_prefix(std::string_view{p.text()}.substr(0, p.text().find('\n')), 100)}));
+    cli.io().line(concat(
+      {"  ", short_id(p.id()), "  ", utc(p.created_at_ms()), "  ", mcp::prompt_state(p.state()), p.reason().empty() ? "" : " (" + p.reason() + ")",
+       "  ",
+       p.text().empty() ? "(what was said: swarmctl chat read)" : utf8_prefix(std::string_view{p.text()}.substr(0, p.text().find('\n')), 100)}));
   return code::ok;
 }
 

@@ -5,7 +5,6 @@
 
 #include "actors/base/text.hpp"
 #include "cli/rows.hpp"
-#include "gateway/json/conversation.hpp"
 
 namespace swarm::cli {
 
@@ -14,14 +13,12 @@ namespace {
 constexpr std::string_view scopes = "node/scopes/";
 constexpr std::string_view family = "/conversation/";
 
-/// "running, claude opus, turn 3, 2 turns, $0.12"
+/// "opus, turn 3 is open, 2 turns, $0.12": state and harness are in the graph.
 std::string what_it_does(const v1::Conversation& c) {
-  auto out = concat({mcp::conversation_state(c.state()), ", ", c.harness()});
-  if (!c.model().empty())
-    out += " " + c.model();
+  auto out = c.model().empty() ? std::string{} : c.model() + ", ";
   if (!c.open_turn().empty())
-    out += ", turn " + c.open_turn();
-  out += concat({", ", c.usage().turns(), c.usage().turns() == 1 ? " turn" : " turns"});
+    out += "turn " + c.open_turn() + " is open, ";
+  out += concat({c.usage().turns(), c.usage().turns() == 1 ? " turn" : " turns"});
   if (c.usage().cost_known())
     out += ", $" + fixed(c.usage().cost_usd(), 2);
   return out;
@@ -52,7 +49,7 @@ void add_conversations(const invocation& cli, v1::ActorGraph& graph) {
     if (const auto scope = path.substr(scopes.size(), at - scopes.size()); asked.insert(scope).second)
       add_of_scope(cli, scope, known);
     if (const auto c = known.find(path.substr(at + family.size())); c != known.end())
-      n.set_detail(concat({n.detail(), n.detail().empty() ? "" : "; ", what_it_does(c->second)}));
+      n.set_detail(concat({n.detail(), n.detail().empty() ? "" : ", ", what_it_does(c->second)}));
   }
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// Speaks as Claude Code does. Prompts: `ask` wants to run a command, `questions` asks two, `hold` works until it is interrupted, `exit` ends it.
+/// Speaks as Claude Code does. Prompts: `ask` wants to run a command, `big` to write a file of 40 000 bytes, `questions` asks two, `hold` works until
+/// it is interrupted, `exit` ends it.
 constexpr const char* scripted_agent = R"sh(#!/bin/bash
 session=5e551044-0000-4000-8000-$(printf %012d $$)
 of='"parent_tool_use_id":null,"session_id":"'$session'"'
@@ -47,6 +48,7 @@ turn() {
   ended=''
   case $said in
     ask*) tool Bash '{"command":"make test"}' && text "the command was $verdict" || ended=',"terminal_reason":"aborted_tools"';;
+    big) tool Write '{"file_path":"/tmp/x","content":"'"$(printf 'x%.0s' {1..40000})"'"}' && text "the file was $verdict";;
     questions) tool AskUserQuestion "$(cat "$QUESTIONS")" && text 'thank you' || ended=',"terminal_reason":"aborted_tools"';;
     hold) text 'working on it'; wait_for '' || ended=',"terminal_reason":"aborted_streaming"';;
     exit) exit 3;;
@@ -182,7 +184,6 @@ TEST_CASE("a script starts a conversation sends to it reads on from a cursor ren
   REQUIRE(prompts.size() == 2);
   CHECK(prompts[1].at("id") == sent.at("prompt"));
   CHECK(prompts[1].at("state") == "consumed");
-  CHECK(prompts[1].at("text") == "and again");
   CHECK(c.node.ctl_json({"chat", "set", id, "--permissions", "plan", "--allow", "Read"}).at("permissions") == "plan");
   CHECK(c.row(id).at("allowed") == json::array({"Read"}));
   CHECK(c.node.ctl_json({"chat", "rename", id, "another", "title"}).at("title") == "another title");
@@ -363,4 +364,62 @@ TEST_CASE("an attached terminal goes on when the node comes back") {
   REQUIRE(person->read_until("heard: are you there"));
   person->type("\x04");
   CHECK(person->finish() == 0);
+}
+
+TEST_CASE("what is allowed unasked asks nobody and stands in the conversation with its rule") {
+  chat_node c;
+  const auto id = c.conversation({}, {"--allow", "Bash(make test)"});
+  c.node.ctl_json({"chat", "send", id, "ask"});
+  REQUIRE(eventually([&] { return count(c.read({id}), "turn ended") == 1; }));
+  const auto ruled = only(c.read({id}), "permission allow");
+  CHECK(ruled.at("rule").get<std::string>().find("Bash(make test)") != std::string::npos);
+  CHECK(c.node.ctl_json({"approvals", "--all"}).empty());
+  CHECK(c.node.ctl_json({"chat", "set", id, "--permissions", "deny"}).at("permissions") == "deny");
+  CHECK(c.node.ctl_json({"chat", "set", id, "--forget", "Bash(make test)"}).at("allowed").empty());
+  c.node.ctl_json({"chat", "send", id, "ask"});
+  REQUIRE(eventually([&] { return count(c.read({id}), "turn ended") == 2; }));
+  CHECK(count(c.read({id}), "permission deny") == 1);
+}
+
+TEST_CASE("images and files go with a prompt and reach the agent") {
+  chat_node c;
+  const auto id = c.conversation();
+  std::ofstream{fs::path{c.node.work()} / "a.png"} << "\x89PNG\r\n\x1a\nrest";
+  std::ofstream{fs::path{c.node.work()} / "notes.md"} << "words";
+  const auto r = c.node.ctl({"chat", "send", id, "--stdin", "--image", "a.png", "--file", "notes.md"}, {.input = "look at these\n"});
+  CHECK_MESSAGE(r.status == 0, r.err);
+  REQUIRE(eventually([&] { return count(c.read({id}), "turn ended") == 1; }));
+  const auto said = only(c.read({id}), "user");
+  REQUIRE(said.at("attachments").size() == 2);
+  CHECK(said["attachments"][0].at("media_type") == "image/png");
+  CHECK(said["attachments"][1].at("name") == "notes.md");
+  CHECK(file_text(c.heard).find(R"("media_type":"image/png")") != std::string::npos);
+}
+
+TEST_CASE("a permission that is too long for a list is shown whole and decided all the same") {
+  chat_node c;
+  const auto id = c.conversation("big");
+  const auto open = c.open_approval();
+  CHECK(open.at("body").is_null());
+  CHECK(open.at("body_bytes").get<std::size_t>() > 40'000);
+  const auto whole = c.node.ctl_json({"approvals", open.at("id")}).at(0);
+  CHECK(json::parse(whole.at("body").get<std::string>()).at("content") == std::string(40'000, 'x'));
+  CHECK(c.node.ctl({"approvals", open.at("id")}).out.find(std::string(40'000, 'x')) != std::string::npos);
+  c.node.ctl_json({"decide", open.at("id"), "allow", "--digest", open.at("digest")});
+  REQUIRE(c.reaches(id, "idle"));
+  CHECK(only(c.read({id}), "text").at("text") == "the file was allowed");
+}
+
+TEST_CASE("a task that is dispatched structured is a conversation and ends with its turn") {
+  chat_node c;
+  const auto r =
+    c.node.ctl({"dispatch", "hello task", "--harness", "claude", "--structured", "--permissions", "auto-edit", "--follow", "--", c.agent.string()});
+  CHECK_MESSAGE(r.status == 0, r.err);
+  CHECK(r.out.find("heard: Task ") != std::string::npos);
+  const auto agent = c.node.ctl_json({"agents"}).at(0);
+  CHECK(agent.at("conversation").is_string());
+  CHECK(agent.at("turns") == 1);
+  CHECK(c.row(agent.at("conversation")).at("permissions") == "auto-edit");
+  const auto graph = c.node.ctl({"graph", "--here"}).out;
+  CHECK(graph.find("scripted, 1 turn, $0.01") != std::string::npos);
 }
