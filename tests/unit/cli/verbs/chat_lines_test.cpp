@@ -66,7 +66,7 @@ TEST_CASE("what a person has said stands with its files and what a rule has deci
   file.set_name("a.png");
   file.set_media_type("image/png");
   file.set_bytes(2048);
-  CHECK(shown(lines.of(user)) == "> look\n> here\n> + a.png, image/png, 2 KiB\n");
+  CHECK(shown(lines.of(user)) == "> look\n> here\n> + a.png, image/png, 2.0 KiB\n");
   auto ruled = item(v1::CONVERSATION_PERMISSION, "Bash: make", "");
   ruled.set_state("allow");
   ruled.set_rule("the pattern Bash(make)");

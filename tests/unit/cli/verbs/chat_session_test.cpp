@@ -269,7 +269,7 @@ TEST_CASE("a question of several parts is asked part by part and answered as a w
   for (const auto* key : {"3", "1", "2"})
     a.type(key, 3'000);
   a.type("2", 3'001); // and not the second one
-  CHECK(a.screen().find("1-3/d (S, L)> ") != std::string::npos);
+  CHECK(a.screen().find("1-3/d (S, L)>") != std::string::npos);
   a.type("\r", 3'100);
   REQUIRE(a.wishes.size() == 1);
   const auto& d = a.wishes[0].decision;
