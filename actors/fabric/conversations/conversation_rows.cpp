@@ -59,6 +59,7 @@ void loaded(self_ptr self, const log_tail& tail) {
       st.talk->driver_ended("the node was restarted", now_ms(self));
   }
   connect(self);
+  pump(self); // what ends goes to the log before another generation begins
   for (const auto& b : std::exchange(st.missed, {}))
     on_batch(self, *b);
   pump(self);
