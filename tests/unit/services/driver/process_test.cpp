@@ -3,8 +3,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <doctest/doctest.h>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -128,11 +130,18 @@ auto turn_ended = [](const auto& f) { return f.has_turn_ended(); };
 auto exited = [](const auto& f) { return f.has_agent_exited(); };
 auto started = [](const auto& f) { return f.has_agent_started(); };
 
-bool gone(pid_t pid) {
+bool becomes(const std::function<bool()>& condition) {
   for (const auto deadline = std::chrono::steady_clock::now() + patience; std::chrono::steady_clock::now() < deadline; poll(nullptr, 0, 5))
-    if (auto p = read_process(pid); !p || p->is_dead())
+    if (condition())
       return true;
   return false;
+}
+
+bool gone(pid_t pid) {
+  return becomes([&] {
+    const auto p = read_process(pid);
+    return !p || p->is_dead();
+  });
 }
 
 const std::string one_turn = "hello; read -r line; turn 11111111-1111-4111-8111-111111111111; ends; read -r line";
@@ -187,8 +196,10 @@ TEST_CASE("an agent that has ended leaves no dead process below a driver that go
   d.next(turn_ended);
   d.prompt(test::prompt_2);
   d.next(exited);
-  const auto all = list_processes();
-  CHECK(std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == d.pid; }));
+  CHECK(becomes([&] {
+    const auto all = list_processes();
+    return std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == d.pid; });
+  }));
   CHECK(read_process(d.pid));
 }
 
