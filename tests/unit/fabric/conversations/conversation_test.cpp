@@ -148,6 +148,19 @@ TEST_CASE("a node that is killed while a permission is open goes on with the tur
   CHECK(w.driver().answers.at("r1") == 1);
 }
 
+TEST_CASE("a permission that was decided after a restart of the node has one end in the log") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.restart();
+  w.wait();
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  auto c = w.f.command();
+  c.mutable_stop_conversation()->set_conversation_id(id);
+  REQUIRE_FALSE(w.f.run(c).has_refusal());
+  CHECK(w.row(id).state() == v1::Conversation::ENDED);
+  CHECK(w.items(id) == one_turn);
+}
+
 TEST_CASE("a driver that dies in a turn ends the turn, and the next prompt starts another one") {
   talk_world w;
   const auto id = w.start("hello");
