@@ -26,6 +26,10 @@ void after(self_ptr self, std::chrono::milliseconds delay, std::function<void()>
 
 void give_up(self_ptr self, const char* what, const caf::error& e) {
   log::warn({"conversation ", self->state.place.id, ": ", what, ": ", runtime::error_text(e)});
+  // A request that follows in the same turn would keep it alive without a behavior.
+  lose_pipes(self);
+  self->state.talk.reset();
+  self->state.given_up = true;
   self->quit(fail(errc::unavailable));
 }
 

@@ -55,6 +55,7 @@ struct conversation_state {
   std::unique_ptr<dialogue> talk;  // of this generation
   std::uint64_t heard_out = 0;     // the last one that is over
   std::uint64_t talk_number = 0;   // numbers them: what one has asked for is not answered to another
+  bool given_up = false;           // its scope makes it again
   std::vector<std::string> nonces; // that its driver may have answered with, the newest first
   log_cursor end;                  // of the log
   open_item open;

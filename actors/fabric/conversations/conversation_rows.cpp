@@ -34,6 +34,8 @@ void on_spawn(self_ptr self, const v1::Spawn& s) {
 
 void on_conversation(self_ptr self, const v1::Conversation& row, std::uint64_t revision) {
   auto& st = self->state;
+  if (st.given_up)
+    return;
   const auto fresh = row.generation() != st.row.generation();
   show_row(self, row);
   if (fresh && st.talk && st.talk->is_unfinished())

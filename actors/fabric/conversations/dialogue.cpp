@@ -101,7 +101,7 @@ void dialogue::prompt_is(const v1::Prompt& p, std::uint64_t revision) {
   auto& known = prompts_[p.id()];
   if (revision != 0 && revision < known.revision)
     return;
-  refused_.erase(p.id());
+  refused_.clear(); // one that was on its way may have been in the way of others
   if (is_waited_for(p))
     known = {p, revision};
   else

@@ -271,7 +271,9 @@ void dialogue::send_next() {
     if (known == prompts_.end())
       return;
     if (r.has_refusal() || r.conversation().prompt().state() != v1::Prompt::SENDING) {
-      refused_.insert(id);
+      // A row that is newer than the answer may let it pass: nothing would tell that once more.
+      if (r.has_refusal() || r.revision() >= row_revision_)
+        refused_.insert(id);
       return;
     }
     known->second.revision = r.revision();
