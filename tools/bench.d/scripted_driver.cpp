@@ -94,7 +94,7 @@ private:
   void take(const internal::ToDriver& m) {
     if (m.has_hello()) {
       connected_ = true;
-      out_ += m.hello().nonce();
+      out_ = m.hello().nonce(); // what stands before it is not read
       internal::FromDriver f;
       auto& r = *f.mutable_ready();
       r.set_protocol(1);
@@ -102,6 +102,9 @@ private:
       r.set_last_seq(seq_);
       r.set_agent_runs(true);
       out_ += agents::encode_driver_frame(f);
+      free_up_to(m.hello().last_seq());
+      for (const auto& [seq, frame] : kept_)
+        out_ += frame;
       if (!std::exchange(introduced_, true)) {
         internal::FromDriver a;
         a.mutable_agent_started()->set_native_session("bench");
@@ -110,21 +113,24 @@ private:
         keep(a);
       }
     } else if (m.has_stored()) {
-      while (!kept_.empty() && kept_.front().first <= m.stored().seq()) {
-        unstored_ -= kept_.front().second;
-        kept_.pop_front();
-      }
+      free_up_to(m.stored().seq());
     } else if (m.has_prompt()) {
       prompt_ += m.prompt().text();
       if (m.prompt().last())
         begin(m.prompt().id(), stamp(), std::exchange(prompt_, {}));
     }
   }
+  void free_up_to(std::uint64_t seq) {
+    while (!kept_.empty() && kept_.front().first <= seq) {
+      unstored_ -= kept_.front().second.size();
+      kept_.pop_front();
+    }
+  }
   void keep(internal::FromDriver f) {
     f.set_seq(++seq_);
     f.set_at_ms(now_ns() / 1'000'000);
     const auto frame = agents::encode_driver_frame(f);
-    kept_.emplace_back(seq_, frame.size());
+    kept_.emplace_back(seq_, frame);
     unstored_ += frame.size();
     out_ += frame;
   }
@@ -200,7 +206,7 @@ private:
   std::string out_, prompt_, came_, turn_;
   bool connected_ = false, introduced_ = false;
   std::uint64_t seq_ = 0, turns_ = 0, offset_ = 0;
-  std::deque<std::pair<std::uint64_t, std::size_t>> kept_; // never sent again: a benchmark's node does not restart
+  std::deque<std::pair<std::uint64_t, std::string>> kept_; // sent again after each hello
   std::size_t unstored_ = 0, item_bytes_ = 0;
   std::int64_t deltas_left_ = 0, period_ns_ = 0, next_delta_ns_ = 0, items_left_ = 0;
 };
