@@ -289,7 +289,7 @@ inline constinit bound<milliseconds> delta_join{milliseconds{20}};
 inline constinit bound<milliseconds> conversation_silence{minutes{5}};
 /// An agent without a turn ends after this; the next prompt starts it again.
 inline constinit bound<milliseconds> conversation_idle{minutes{15}};
-/// Drivers whose agent has ended stay so long, and so many of them on a node: the one that rests longest ends first.
+/// A driver whose agent has ended stays for resting_driver_max. A node keeps resting_drivers_max of them; the one that rests longest ends first.
 inline constinit bound<milliseconds> resting_driver_max{hours{24}};
 inline constinit bound<std::size_t> resting_drivers_max{64};
 /// Starts of a conversation's driver in a row that no prompt has come through.

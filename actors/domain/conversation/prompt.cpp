@@ -142,7 +142,7 @@ bool queue_mail(transaction& tx, conversation& c, v1::Message& m) {
   return true;
 }
 
-/// Whoever has sent it hears that its reading was worth the waking.
+/// The sender hears that it was read.
 void tell_sender(transaction& tx, const conversation& c, const prompt_row& p) {
   if (p.message_id().empty() || p.requested_by().kind() != v1::Principal::SESSION)
     return;

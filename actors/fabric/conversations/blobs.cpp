@@ -76,7 +76,7 @@ std::optional<caf::error> no_room(const place& p, std::uint64_t bytes) {
   return fail(errc::overloaded, "the attachments of this conversation have no room; what no prompt names goes after a day");
 }
 
-/// From now on this one is whole, whoever else has written the same.
+/// Notes that this blob is whole. An upload of the same bytes that is taken back later does not remove it.
 void have(self_ptr self, const std::string& id, const blob& b) {
   auto& st = self->state;
   if (auto i = st.places.find(id); i != st.places.end())

@@ -29,7 +29,7 @@ void take_unfinished(self_ptr self, const std::string& id) {
     log::warn({"conversation ", id, ": ", failed->text});
 }
 
-/// Those that were written so long ago that somebody has to name them.
+/// Blobs that are older than conversation_blob_unnamed: they stay only when a row names them.
 std::vector<std::string> old_blobs(self_ptr self, const std::string& id) {
   auto all = blobs::at(system_disk(), blobs_directory(*self->state.node, id)).list();
   if (!all) {

@@ -18,7 +18,7 @@ inline constexpr std::chrono::milliseconds again_later{1'000};
 
 // conversation.cpp
 void after(self_ptr, std::chrono::milliseconds delay, std::function<void()> then);
-/// Made again by the scope, it reads log and rows anew and asks the driver for what they do not have.
+/// Ends this actor. The scope makes another one, which reads log and rows again and asks the driver for what they do not have.
 void give_up(self_ptr, const char* what, const caf::error&);
 /// Does what the dialogue wants done.
 void pump(self_ptr);

@@ -1,4 +1,4 @@
-// Conversations that were deleted while the node runs: whoever comes late for one must not make its directory again.
+// Conversations that were deleted while the node runs: a late read or write of one must not make its directory again.
 #pragma once
 
 #include <cstddef>

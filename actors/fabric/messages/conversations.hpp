@@ -16,7 +16,7 @@
 
 namespace swarm {
 
-/// Names a log, which is made when there is none.
+/// Names a log. The logs' actor makes it when there is none.
 struct conversation_log_name {
   std::string id;           // of the conversation
   std::uint64_t synced = 0; // as the row says
@@ -34,7 +34,7 @@ struct log_state {
   log_cursor end;
   log_tail tail;                       // answers a question
   std::vector<std::string> nonces;     // likewise: log_hello's of this generation, the newest first
-  std::uint32_t generation_before = 0; // likewise: with nothing of this generation, the one whose frames are the last; 0 = there is none
+  std::uint32_t generation_before = 0; // when the log has no frame of this generation: the generation of its last frame; 0 = the log is empty
   log_tail before;                     // of that
 };
 using log_state_ptr = std::shared_ptr<const log_state>;
