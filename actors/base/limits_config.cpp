@@ -101,6 +101,7 @@ std::vector<configurable> all() {
       setting("delta_join", limits::delta_join), setting("conversation_silence", limits::conversation_silence),
       setting("resting_driver_max", limits::resting_driver_max), setting("resting_drivers_max", limits::resting_drivers_max),
       setting("conversation_task_approval", limits::conversation_task_approval),
+      setting("conversation_background", limits::conversation_background),
       setting("conversation_blob_bytes_max", limits::conversation_blob_bytes_max),
       setting("conversation_blobs_bytes_max", limits::conversation_blobs_bytes_max),
       setting("conversation_blob_unnamed", limits::conversation_blob_unnamed), setting("conversation_idle", limits::conversation_idle),

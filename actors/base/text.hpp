@@ -43,8 +43,8 @@ std::string duration(std::int64_t ms);
 /// In hexadecimal, with zeros before it if it has fewer digits.
 std::string hex(std::uint64_t value, std::size_t digits);
 
-/// Control characters (C0, DEL, C1) and malformed UTF-8 become visible escapes such as \x1b; tab and, if `keep_newlines`,
-/// newline stay. For anything an agent or peer wrote that is shown on a terminal.
+/// Control characters (C0, DEL, C1), characters that take no room or turn the direction of a text, and malformed UTF-8 become visible escapes such as
+/// \x1b; tab and, if `keep_newlines`, newline stay. For anything an agent or peer wrote that is shown on a terminal.
 std::string escape_control(std::string_view text, bool keep_newlines = true);
 /// At most `bytes` bytes, cut at a character boundary.
 std::string_view utf8_prefix(std::string_view text, std::size_t bytes);
