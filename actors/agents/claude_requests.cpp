@@ -64,7 +64,7 @@ std::string title_of(const internal::Request& request, const json_view::members&
   else if (request.kind() == internal::Request::COMMAND)
     about = input["command"].text();
   else
-    about = request.paths_size() > 0 ? request.paths(0) : asked["description"].text();
+    about = request.writes_size() > 0 ? request.writes(0).name() : asked["description"].text();
   auto title = about.empty() ? request.tool() : concat({request.tool(), ": ", about});
   std::replace_if(
     title.begin(), title.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -169,7 +169,7 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   if (head.kind() == internal::Request::QUESTION)
     add_choices(head, input["questions"]);
   if (auto path = written_path(head.tool(), input, directory_); head.kind() == internal::Request::FILE && !path.empty())
-    head.add_paths(path);
+    head.add_writes()->set_name(path);
   head.set_title(title_of(head, asked, input));
   request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .digest = {}};
   open.digest = sha256(open.input);

@@ -307,6 +307,17 @@ inline constexpr milliseconds conversation_bypass_max = hours{8};
 inline constexpr std::size_t conversations_ended_max = 1'024;
 /// A driver that was told to end and does not is killed.
 inline constexpr milliseconds driver_stop_max = seconds{30};
+/// A driver that has not answered to hello is killed.
+inline constexpr milliseconds driver_hello_max = seconds{30};
+/// What a driver's agent has for its end before its process group is killed.
+inline constexpr milliseconds driver_stop_grace = seconds{5};
+/// Paths that an approval says its tool would write, and their bytes together; as many bytes for the question of a hook.
+inline constexpr std::size_t approval_writes_max = 64;
+inline constexpr std::size_t approval_writes_bytes_max = 16 * kib;
+/// Pages of locks that are read before an agent writes: more locks than that and nothing is known of the rest.
+inline constexpr std::size_t conversation_lock_pages_max = 4;
+/// Patterns of one conversation together, so that its driver can be told of them in one frame.
+inline constexpr std::size_t conversation_patterns_bytes_max = 48 * kib;
 /// What an agent may do unasked.
 inline constexpr std::size_t conversation_patterns_max = 64;
 inline constexpr std::size_t conversation_pattern_bytes_max = 1 * kib;

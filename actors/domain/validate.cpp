@@ -63,6 +63,7 @@ count_rule rule_of(v1::Rule::Count count) {
     case v1::Rule::CHOICES: return {approval_choices_max, 0};
     case v1::Rule::GRANTS: return {grants_max, 0};
     case v1::Rule::PATTERNS: return {conversation_patterns_max, 0};
+    case v1::Rule::WRITES: return {approval_writes_max, 0};
     default: return {list_elements_max, 0};
   }
 }

@@ -48,7 +48,7 @@ std::optional<std::string> argument_of(const internal::Request& asked, const jso
     return command;
   }
   if (asked.kind() == internal::Request::FILE)
-    return asked.paths_size() == 1 ? std::optional{target_path(asked.paths(0))} : std::nullopt;
+    return asked.writes_size() == 1 ? std::optional{target_path(asked.writes(0).name())} : std::nullopt;
   if (asked.kind() != internal::Request::TOOL || is_one_of(asked.tool(), for_people))
     return std::nullopt;
   for (const auto& [tool, name] : {std::pair{"WebFetch", "url"}, {"WebSearch", "query"}, {"Read", "file_path"}})
@@ -147,7 +147,8 @@ ruling permission_rules::decide(const internal::Request& asked, std::string_view
   ruling allowed{ruling::kind::allow};
   if (is_auto(now))
     allowed.rule = "auto";
-  else if (kind == rule_kind::AUTO_EDIT && asked.kind() == internal::Request::FILE && asked.paths_size() == 1 && is_plain_file_below(asked.paths(0)))
+  else if (kind == rule_kind::AUTO_EDIT && asked.kind() == internal::Request::FILE && asked.writes_size() == 1 &&
+           is_plain_file_below(asked.writes(0).name()))
     allowed.rule = "auto-edit";
   else if (auto pattern = matching_pattern(asked, body); !pattern.empty())
     allowed.rule = "allowed: " + pattern;
@@ -163,7 +164,7 @@ std::string permission_rules::pattern_of(const internal::Request& asked, std::st
   // The shell makes something else of them each time.
   if (asked.kind() == internal::Request::COMMAND && argument->find_first_of("*?[{~") != std::string::npos)
     return {};
-  if (asked.kind() == internal::Request::FILE && !is_plain_file_below(asked.paths(0)))
+  if (asked.kind() == internal::Request::FILE && !is_plain_file_below(asked.writes(0).name()))
     return {};
   auto pattern = concat({asked.tool(), "(", *argument, ")"});
   const bool has_control = std::any_of(pattern.begin(), pattern.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });

@@ -322,7 +322,7 @@ TEST_CASE("a long input comes in parts and is whole only with the last") {
     CHECK(f.request().last() == (&f == &said.back()));
   }
   CHECK(json::parse(body_of(said)) == input);
-  CHECK(said.back().request().paths(0) == "/repo/rel.txt");
+  CHECK(said.back().request().writes(0).name() == "/repo/rel.txt");
 }
 
 TEST_CASE("an interrupt withdraws first and its lines free whoever waits") {

@@ -154,6 +154,8 @@ TEST_CASE("a path is one inside the scope, which hosts that share it see differe
                                             {"AgentStart.root", "a process of its host"},
                                             {"Event.subject", any_subject},
                                             {"Refusal.subject", any_subject},
+                                            {"WrittenPath.name", of_program},
+                                            {"WrittenPath.real", of_program},
                                             {"RequestApproval.subject", question},
                                             {"Approval.subject", question}};
   each_field_of_the_contract([&](const FieldDescriptor& f) {
