@@ -135,6 +135,17 @@ void check_keeper(const v1::NodeStatus& s, report& r) {
         details);
 }
 
+/// Work that nobody's shell has asked for, as after a restart of the machine, has the environment of the node.
+void check_agents(const v1::NodeStatus& s, report& r) {
+  std::string names;
+  for (const auto& agent : s.agents())
+    names += concat({names.empty() ? "" : ", ", agent});
+  r.add("unattended", "info",
+        names.empty() ? "no agent can start without a caller: the node finds no agent's program on its own PATH"
+                      : concat({"can start without a caller: ", names, ", with the keys that config.toml gives them ([agents.NAME.environment])"}),
+        {{"agents", std::vector<std::string>(s.agents().begin(), s.agents().end())}});
+}
+
 /// False when no node answers: then nothing else can be asked.
 bool check_node(invocation& cli, report& r) {
   auto dir = cli.node().finder.state_directory();
@@ -160,6 +171,7 @@ bool check_node(invocation& cli, report& r) {
           (same ? "" : ", version " + s.version() + " but swarmctl is " SWARM_VERSION ": swarmctl down --keep-programs, then up"),
         {{"pid", s.pid()}, {"version", s.version()}});
   check_keeper(s, r);
+  check_agents(s, r);
   return true;
 }
 

@@ -45,6 +45,7 @@ grpc::ServerUnaryReactor* node_service::Status(grpc::CallbackServerContext* ctx,
       rep->set_keeper_pid(hooks_.keeper_pid());
       add_restrictions(*rep, hooks_.running_keeper(), hooks_.refused_keeper());
       rep->set_connections(hooks_.connections());
+      rep->mutable_agents()->Assign(hooks_.agents.begin(), hooks_.agents.end());
       for (auto& c : service_.refused.counts())
         *rep->add_refusals() = std::move(c);
       rep->set_has_passphrase(logins_.has_passphrase());

@@ -33,6 +33,7 @@ public:
     std::function<void(bool keep_keeper)> stop;                                 // posts and returns
     std::function<std::int64_t()> running_keeper = [] { return 0; };            // attached or not; 0 = none
     std::function<std::string()> refused_keeper = [] { return std::string{}; }; // why it is not taken over
+    std::vector<std::string> agents = {};                                       // whose programs the node itself finds
     std::function<std::size_t()> connections = [] { return 0; };                // open on the socket
     // The logs of conversations beside a backup of the store: why they cannot be copied, empty = they can, and were. The second one takes long.
     std::function<std::string(const std::string& backup)> objection_to_logs = [](const std::string&) { return "this node copies no logs"; };

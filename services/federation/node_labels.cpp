@@ -13,6 +13,14 @@
 
 namespace swarm {
 
+std::vector<std::string> agents_found(const std::vector<std::string>& environment) {
+  std::vector<std::string> out;
+  for (auto agent : domain::agents)
+    if (find_program(std::string{agent}, search_path(environment), ""))
+      out.emplace_back(agent);
+  return out;
+}
+
 v1::NodeInfo describe_host(const std::vector<std::string>& environment) {
   v1::NodeInfo out;
   auto label = [&](std::string name, std::string value) {

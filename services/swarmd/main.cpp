@@ -371,6 +371,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   try {
     node_service::hooks hooks{[&keeper] { return keeper.keeper_pid(); }, [&stop](bool keep) { stop.raise(keep); },
                               [&keeper] { return keeper.running_keeper(); }, [&keeper] { return keeper.refused(); }};
+    hooks.agents = agents_found(environment->facts.base_environment);
     hooks.objection_to_logs = objection_to_logs;
     hooks.copy_logs = [dir](const std::string& backup, v1::BackupReply& reply) { return copy_logs(dir, backup, reply); };
     server = std::make_unique<node_server>(sys, environment, board, workers, tokens, roots, *clustered, transport, root, std::move(hooks));

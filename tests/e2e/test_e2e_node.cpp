@@ -197,7 +197,8 @@ TEST_CASE("doctor passes on a healthy node and fails without one") {
     CHECK(c.contains("message"));
     CHECK(c.contains("details"));
   }
-  for (const auto* name : {"binary", "database", "scope", "live_instances", "stale_instances", "skill_discovery", "plugin_discovery", "env"})
+  for (const auto* name :
+       {"binary", "database", "scope", "live_instances", "stale_instances", "skill_discovery", "plugin_discovery", "unattended", "env"})
     CHECK_MESSAGE(std::find(names.begin(), names.end(), name) != names.end(), name);
 }
 
