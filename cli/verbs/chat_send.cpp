@@ -1,4 +1,4 @@
-// chat send, chat prompts: what an agent is told, and what became of it.
+// chat send, chat resend, chat prompts: what an agent is told, and what became of it.
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -106,6 +106,16 @@ std::string prompt_of(const send_options& o) {
   return out;
 }
 
+int send(const invocation& cli, const v1::Conversation& c, const v1::Command& command) {
+  const auto prompt = cli.execute(command, environment_for(cli, c)).conversation().prompt();
+  const auto state = mcp::prompt_state(prompt.state());
+  if (cli.json_wanted())
+    cli.io().print({{"prompt", prompt.id()}, {"state", state}});
+  else
+    cli.io().line(concat({"prompt ", short_id(prompt.id()), " for ", short_id(c.id()), ": ", state}));
+  return code::ok;
+}
+
 int run_send(invocation& cli, const send_options& o) {
   const auto prompt = prompt_of(o);
   if (o.images.size() + o.files.size() > limits::prompt_attachments_max)
@@ -120,13 +130,7 @@ int run_send(invocation& cli, const send_options& o) {
     *body.add_attachments() = attached(cli, c, file, true);
   for (const auto& file : o.files)
     *body.add_attachments() = attached(cli, c, file, false);
-  const auto reply = cli.execute(command, environment_for(cli, c)).conversation();
-  const auto state = mcp::prompt_state(reply.prompt().state());
-  if (cli.json_wanted())
-    cli.io().print({{"prompt", reply.prompt().id()}, {"state", state}});
-  else
-    cli.io().line(concat({"prompt ", short_id(reply.prompt().id()), " for ", short_id(c.id()), ": ", state}));
-  return code::ok;
+  return send(cli, c, command);
 }
 
 // -- prompts -------------------------------------------------------------------------------
@@ -145,13 +149,42 @@ json prompt_row(const v1::Prompt& p) {
           {"changed_at", mcp::seconds(p.changed_at_ms())}};
 }
 
-int run_prompts(invocation& cli, const std::string& who) {
-  const auto c = conversation_named(cli, who);
+std::vector<v1::Prompt> prompts_of(const invocation& cli, const v1::Conversation& c) {
   auto q = cli.query();
   q.set_scope(c.scope());
   q.set_viewer(cli.named_actor_id());
   q.mutable_list_prompts()->set_conversation_id(c.id());
-  const auto all = all_rows<v1::Prompt>(cli, std::move(q));
+  return all_rows<v1::Prompt>(cli, std::move(q));
+}
+
+/// The one whose id begins so, else the only one whose outcome is unknown. Throws `failure`.
+v1::Prompt unknown_prompt(const invocation& cli, const v1::Conversation& c, const std::string& id) {
+  std::vector<v1::Prompt> found;
+  for (auto& p : prompts_of(cli, c))
+    if (p.state() == v1::Prompt::UNKNOWN && p.id().starts_with(id))
+      found.push_back(std::move(p));
+  const auto list = concat({"; see: swarmctl chat prompts ", short_id(c.id())});
+  if (found.empty())
+    throw failure(code::refused, concat({"there is no ", id.empty() ? "prompt" : "such prompt", " whose outcome is unknown", list}));
+  if (found.size() > 1)
+    throw failure(code::refused, concat({"the outcome of ", found.size(), " prompts is unknown; name one", list}));
+  return found.front();
+}
+
+int run_resend(invocation& cli, const std::string& who, const std::string& id) {
+  const auto c = conversation_named(cli, who);
+  const auto old = unknown_prompt(cli, c, id);
+  auto command = command_for(cli, c);
+  auto& body = *command.mutable_send_prompt();
+  body.set_conversation_id(c.id());
+  body.set_prompt(old.text());
+  *body.mutable_attachments() = old.attachments();
+  return send(cli, c, command);
+}
+
+int run_prompts(invocation& cli, const std::string& who) {
+  const auto c = conversation_named(cli, who);
+  const auto all = prompts_of(cli, c);
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& p : all)
@@ -183,6 +216,11 @@ void build_chat_send(CLI::App& app, invocation& cli) {
 }
 
 void build_chat_prompts(CLI::App& app, invocation& cli) {
+  auto conversation = std::make_shared<std::string>(), prompt = std::make_shared<std::string>();
+  auto* again = of_conversation(app, "resend", "send a prompt again whose outcome is unknown: its agent may have acted on it", *conversation);
+  option(*again, "prompt", *prompt, "its id or the first characters of it; without it, the only one");
+  on_run(*again, cli, [conversation, prompt, &cli] { return run_resend(cli, *conversation, *prompt); });
+
   auto who = std::make_shared<std::string>();
   auto* sub = of_conversation(app, "prompts", "what was sent to its agent, and what became of it", *who);
   on_run(*sub, cli, [who, &cli] { return run_prompts(cli, *who); });

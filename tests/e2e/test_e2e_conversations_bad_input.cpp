@@ -135,6 +135,9 @@ TEST_CASE("a prompt whose outcome nobody knows is shown as unknown, and is not g
   CHECK_FALSE(row->at("reason").get<std::string>().empty());
   const auto journal = file_text(t.journal);
   CHECK(journal.find(lost) == journal.rfind(lost));
+  const auto again = t.node.ctl_json({"chat", "resend", t.id}).at("prompt").get<std::string>();
+  CHECK(again != lost);
+  CHECK(eventually([&] { return file_text(t.journal).find(again) != std::string::npos; }));
 }
 
 TEST_CASE("an agent that asks again under an id that it has used is asked about again") {

@@ -231,6 +231,22 @@ TEST_CASE("chat prompts says what became of each") {
   CHECK(ctl.out_json()[0]["reason"] == "its driver ended");
 }
 
+TEST_CASE("chat resend sends a prompt again whose outcome is unknown and no other") {
+  cli_with_conversation ctl;
+  ctl.prompt.set_id("feed0000-1");
+  ctl.prompt.set_text("fix it");
+  ctl.prompt.add_attachments()->set_name("a.png");
+  ctl.prompt.set_state(v1::Prompt::CONSUMED);
+  CHECK(ctl.run({"chat", "resend", "c0ffee"}) == code::refused);
+  CHECK(ctl.screen.err.find("there is no prompt whose outcome is unknown") != std::string::npos);
+  ctl.prompt.set_state(v1::Prompt::UNKNOWN);
+  CHECK(ctl.run({"chat", "resend", "c0ffee", "dead"}) == code::refused);
+  REQUIRE(ctl.run({"chat", "resend", "c0ffee", "feed"}) == code::ok);
+  const auto& body = ctl.node.commands.back().send_prompt();
+  CHECK(body.prompt() == "fix it");
+  CHECK(body.attachments(0).name() == "a.png");
+}
+
 TEST_CASE("agents shows the agent of a conversation beside those on terminals with what it does") {
   cli_with_conversation ctl;
   ctl.row.set_session_id("5e551044-1");
