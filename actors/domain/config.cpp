@@ -169,6 +169,14 @@ config_registry make_whole() {
                       .effect = at_start,
                       .help = "`true`: a session without an `identity:` label may not lock files in the working tree of a session that has one, nor "
                               "the other way round"});
+  out.keys.push_back({.section = "workers",
+                      .name = "structured",
+                      .kind = config_kind::boolean,
+                      .fallback = "false",
+                      .reader = "node",
+                      .effect = at_start,
+                      .help = "`true`: `dispatch` starts its agent in a conversation, as with `--structured`, where the agent has a driver; "
+                              "`--terminal` asks for a terminal"});
   for (auto agent : agents)
     out.keys.push_back(environment_key(agent));
   return out;
@@ -188,6 +196,7 @@ node_config node_config_of(const config_document& document) {
   for (const auto& s : accept_settings)
     document.take(concat({"accept.", s.table}), s.name, s.in(out.accept));
   document.take("identity", "boundary", out.identity_boundary);
+  document.take("workers", "structured", out.structured_workers);
   for (const auto& e : document.entries) {
     const std::string_view section = e.key->section;
     if (section == "labels")

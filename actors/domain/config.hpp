@@ -21,6 +21,7 @@ struct node_config {
   accept_policy accept;
   bool identity_boundary = false;
   std::map<std::string, variables> agent_environment; // by agent
+  bool structured_workers = false;
 };
 
 /// Every section and key. Its defaults of limits are those at the first call.

@@ -6,6 +6,8 @@ namespace swarm::domain {
 
 bool is_agent(std::string_view name) noexcept { return std::find(agents.begin(), agents.end(), name) != agents.end(); }
 
+bool is_driven(std::string_view name) noexcept { return name == "claude"; }
+
 bool is_harness(std::string_view name) noexcept { return name == exec_harness || name == shell_harness || is_agent(name); }
 
 std::string harness_names() {

@@ -15,6 +15,8 @@ inline constexpr std::string_view shell_harness = "shell";
 inline constexpr std::array<std::string_view, 5> agents{"claude", "codex", "opencode", "gemini", "hermes"};
 
 bool is_agent(std::string_view name) noexcept;
+/// An agent that swarm-driver can drive, so that it can work in a conversation.
+bool is_driven(std::string_view name) noexcept;
 /// exec, shell or an agent.
 bool is_harness(std::string_view name) noexcept;
 /// All of them as a text shows them: "exec, shell, claude, …".

@@ -149,6 +149,8 @@ struct node_facts {
   std::vector<std::string> base_environment; // of workers whose caller's environment was lost with a restart
   /// What config.toml sets for agents, by agent.
   std::map<std::string, domain::variables> agent_environment;
+  /// config.toml: an agent that is dispatched works in a conversation where it can.
+  bool structured_workers = false;
 };
 
 /// The node's facts and its ports to the world, which outlive every actor.

@@ -36,7 +36,7 @@ struct dispatch_options {
   double completion_s = 0;
   bool approval_required = false, no_spawn = false, force_spawn = false, fresh = false, detach = false, follow = false, no_nudge = false,
        force = false, worktree = false, pipes = false, quiet = false, no_stdin = false;
-  bool structured = false;
+  bool structured = false, terminal = false;
   std::string permissions;
   std::vector<std::string> variables;
 };
@@ -119,6 +119,7 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
   body.set_force(o.force);
   body.set_worktree(o.worktree);
   body.set_structured(o.structured);
+  body.set_on_terminal(o.terminal);
   body.set_permissions(permissions_of(o.permissions));
   // A terminal would echo the input, and change its line ends.
   body.set_pipes(o.pipes || body.passes_input());
@@ -131,6 +132,8 @@ void check_structured(const dispatch_options& o, const std::string& harness) {
   permissions_of(o.permissions);
   if (!o.permissions.empty() && !o.structured)
     throw usage("--permissions is for a conversation: add --structured");
+  if (o.structured && o.terminal)
+    throw usage("--structured and --terminal exclude each other");
   if (o.structured && harness == "exec")
     throw usage("--structured is for an agent that speaks its own protocol, and a command does not; leave it out");
   if (o.structured && (o.pipes || o.worktree))
@@ -527,6 +530,7 @@ void build_dispatch(CLI::App& app, invocation& cli) {
   flag(app, "--pipes", o->pipes, "on pipes instead of a terminal; read its output with swarmctl pty read");
   flag(app, "--structured", o->structured,
        "the agent works in a conversation instead of on a terminal; the task is its first prompt; see: swarmctl chat");
+  flag(app, "--terminal", o->terminal, "the agent works on a terminal, also where config.toml has [workers] structured = true");
   option(app, "--permissions", o->permissions, std::string{"with --structured: "} + permissions_words, argument::permissions);
   flag(app, "--worktree", o->worktree, "in a git worktree and on a branch of its own; see: swarmctl worktree");
   option(app, "--identity", cli.flags.identity, identity_words);

@@ -8,6 +8,7 @@
 #include "actors/base/worktree.hpp"
 #include "actors/domain/decide.hpp"
 #include "actors/domain/explained.hpp"
+#include "actors/domain/harness.hpp"
 #include "actors/domain/order_seal.hpp"
 #include "actors/domain/refusal.hpp"
 #include "actors/domain/rows.hpp"
@@ -176,6 +177,18 @@ std::optional<v1::Refusal> check_worker(const service_environment& service, v1::
                                                "instance --scope NAME.");
 }
 
+/// As config.toml has it for what does not say where its agent works: in a conversation, when it can work in one.
+void prefer_conversation(const service_environment& service, v1::Command& cmd) {
+  const auto* cluster = service.node->cluster;
+  if (!service.node->facts.structured_workers || !cmd.has_dispatch() || (cluster && !cluster->home_of(cmd.scope()).empty()))
+    return;
+  auto& d = *cmd.mutable_dispatch();
+  const bool wants_terminal = d.on_terminal() || d.worktree() || d.pipes() || d.passes_input();
+  const bool chooses_node = !d.on().empty() || !d.where().empty();
+  if (domain::is_driven(d.harness()) && !wants_terminal && !chooses_node)
+    d.set_structured(true);
+}
+
 /// Where another repository has taken the place of a shared checkout, a path would name a file that is another one on the other hosts.
 std::optional<v1::Refusal> check_checkout(const service_environment& service, const v1::Command& cmd) {
   if (!cmd.has_register_session() || service.nodes.shared().empty() || !is_named_scope(cmd.scope()))
@@ -244,6 +257,7 @@ prepared_call prepare(const service_environment& service, const v1::ExecuteReque
   };
   in.place = [&](v1::Command& cmd) {
     auto refusal = check_checkout(service, cmd);
+    prefer_conversation(service, cmd);
     if (!refusal)
       refusal = check_worker(service, cmd, *environment, *paths);
     if (!refusal && service.node->cluster && !service.node->cluster->home_of(cmd.scope()).empty())

@@ -342,6 +342,7 @@ int serve(const state_dir& dir, arguments& args, unique_fd signals) {
   environment->facts.incarnation = random_incarnation();
   auto clustered = cluster::open(dir, environment->facts, *environment->clock);
   environment->facts.agent_environment = clustered->config().agent_environment;
+  environment->facts.structured_workers = clustered->config().structured_workers;
   // Before anything is served, and before a program of the other node is taken for one that was lost.
   if (auto twin = twin_of_home(clustered->authority(), environment->clock->unix_ms()))
     throw std::runtime_error(*twin);

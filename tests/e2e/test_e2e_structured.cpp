@@ -4,11 +4,14 @@
 #include <csignal>
 #include <fstream>
 
+#include <nlohmann/json.hpp>
+
 #include "actors/base/limits.hpp"
 #include "tests/support/node_client.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
+using nlohmann::json;
 
 namespace {
 
@@ -37,7 +40,12 @@ struct work {
   std::unique_ptr<node_client> client;
   std::string agent, heard, agent_pid, task_id;
 
-  work() {
+  explicit work(const std::string& config = {}) {
+    if (!config.empty()) {
+      fs::create_directories(node.dir().root);
+      fs::permissions(node.dir().root, fs::perms::owner_all);
+      std::ofstream{node.dir().config_file()} << config;
+    }
     agent = node.work() + "/agent";
     heard = node.work() + "/heard";
     agent_pid = node.work() + "/agent.pid";
@@ -146,4 +154,18 @@ TEST_CASE("an agent that is killed in its task's turn fails the task and is not 
   CHECK_FALSE(w.task().result().empty());
   REQUIRE(eventually([&] { return w.conversation(id).state() == v1::Conversation::SUSPENDED; }));
   CHECK(w.conversation(id).generation() == 1);
+}
+
+TEST_CASE("config.toml lets agents work in conversations and a dispatch can ask for a terminal all the same") {
+  work w{"[workers]\nstructured = true\n"};
+  const auto dispatched = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "dispatch");
+    words.insert(words.end(), {"--harness", "claude", "--force-spawn", "--detach", "--json"});
+    const auto run = w.node.ctl(words, {.env = {{"SWARM_HARNESS_CLAUDE", w.agent}}});
+    CHECK_MESSAGE(run.status == 0, run.err);
+    return json::parse(w.node.ctl({"chat", "list", "--json"}).out).size();
+  };
+  CHECK(dispatched({"one"}) == 1);
+  CHECK(dispatched({"two", "--terminal"}) == 1);
+  CHECK(dispatched({"three"}) == 2);
 }

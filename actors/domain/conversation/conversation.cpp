@@ -103,7 +103,7 @@ std::optional<v1::Reply> check_room_for_conversation(const transaction& tx) {
 }
 
 std::optional<v1::Reply> check_driven(const std::string& harness) {
-  if (harness == "claude")
+  if (is_driven(harness))
     return std::nullopt;
   return refuse(v1::Refusal::INVALID, "There is no driver for conversations with " + harness +
                                         " yet. Take claude, or a worker on a terminal: " + "swarmctl dispatch TITLE --harness " + harness);

@@ -74,6 +74,8 @@ private:
       return r;
     if (const auto spawner = normalized_spawner(d_.spawner()); !spawner.empty() && spawner != "pty")
       return refuse(v1::Refusal::INVALID, "Unknown dispatch spawner \"" + d_.spawner() + "\". Registered spawners: pty.");
+    if (d_.structured() && d_.on_terminal())
+      return refuse(v1::Refusal::INVALID, "A worker is in a conversation or on a terminal. Leave --structured or --terminal out.");
     if (d_.structured())
       if (auto r = check_structured())
         return r;

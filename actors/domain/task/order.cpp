@@ -207,6 +207,7 @@ v1::Dispatch dispatch_like(const v1::Spawn& s, std::int64_t now_ms) {
   d.set_on(s.on());
   *d.mutable_where() = s.where();
   d.set_structured(!s.conversation_id().empty());
+  d.set_on_terminal(!d.structured());
   d.set_pipes(s.pipes() && !d.structured());
   d.set_no_input(s.no_input());
   return d;

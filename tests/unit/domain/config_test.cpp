@@ -53,7 +53,7 @@ std::string toml_block(const std::string& page) {
 TEST_CASE("labels and rules are taken from the file") {
   const auto c = config_of("[limits]\nhost_lease = 20000\n[labels]\ngpu = \"yes\"\nzone = \"\"\n[accept.spawn]\nprincipals = [\"session\"]\n"
                            "harnesses = [\"claude\", \"exec\"]\ndirectories = [\"/srv\"]\n[accept.terminals]\nwrite = []\n"
-                           "[identity]\nboundary = true\n");
+                           "[identity]\nboundary = true\n[workers]\nstructured = true\n");
   CHECK(c.labels == std::map<std::string, std::string>{{"gpu", "yes"}, {"zone", ""}});
   CHECK(c.accept.spawn.principals == std::vector<std::string>{"session"});
   CHECK(c.accept.spawn.harnesses == std::vector<std::string>{"claude", "exec"});
@@ -61,6 +61,7 @@ TEST_CASE("labels and rules are taken from the file") {
   CHECK(c.accept.terminals.write.empty());
   CHECK(c.accept.terminals.read == std::vector<std::string>{"operator"});
   CHECK(c.identity_boundary);
+  CHECK(c.structured_workers);
 }
 
 TEST_CASE("the defaults hold for what is not said") {
@@ -69,6 +70,7 @@ TEST_CASE("the defaults hold for what is not said") {
   CHECK(c.agent_environment.empty());
   CHECK(c.accept.spawn.principals == std::vector<std::string>{"operator"});
   CHECK_FALSE(c.identity_boundary);
+  CHECK_FALSE(c.structured_workers);
 }
 
 TEST_CASE("an agent's environment holds texts and files and secrets") {

@@ -109,18 +109,20 @@ TEST_CASE("another worker like this one is asked for with all that both have, bu
     if (same && not_copied.erase(f.name()) == 0) {
       CHECK(values_of(again, f) == values_of(row, *same));
       ++copied;
-    } else if (f.name() != "retries") {
+    } else if (f.name() != "retries" && f.name() != "on_terminal") {
       CHECK(values_of(again, f) == values_of(v1::Dispatch{}, f));
     }
   }
   CHECK(copied >= 12);
   CHECK(not_copied.empty());
   CHECK(again.retries() == row.retries_left());
+  CHECK(again.on_terminal());
 }
 
 TEST_CASE("another worker like a conversation is a conversation") {
   const auto again = domain::dispatch_like(full_row(), 0);
   CHECK(again.structured());
+  CHECK_FALSE(again.on_terminal());
   CHECK_FALSE(again.pipes()); // which is how its driver runs, and no wish
 }
 
