@@ -42,6 +42,7 @@ struct agent_end {
   int status = 0;
   int signal = 0;
   std::size_t left_behind = 0; // processes of its group that had to be ended
+  bool has_run = true;         // its program could be run
 };
 
 class core {
@@ -174,6 +175,8 @@ private:
   void over_when_ended(moment now);
   void end_of_prompts(moment now);
   bool has_forgotten(const std::string& complaints) const;
+  bool is_tried_again(const std::string& complaints, moment now);
+  void forget_agent();
 
   settings settings_;
   agents::driver_frame_reader reader_;
@@ -187,6 +190,7 @@ private:
   std::string native_session_;
   std::string model_, mode_; // that the agent has taken
   std::uint64_t turns_ = 0;
+  std::size_t early_ends_ = 0; // in a row, of agents that had not introduced themselves
   agents::request_names names_;
 
   prompt_table prompts_;

@@ -188,6 +188,7 @@ void core::take_frame(internal::FromDriver f, moment now) {
     if (!about.native_session().empty())
       native_session_ = about.native_session();
     a.introduced = true;
+    early_ends_ = 0;
   } else if (f.has_option_state()) {
     auto wish = wishes_.extract(f.option_state().id());
     if (wish && f.option_state().text().empty()) {
@@ -346,6 +347,27 @@ bool core::has_forgotten(const std::string& complaints) const {
          (complaints.find(words) != complaints.npos || agent_->stream.not_begun().find(words) != std::string::npos);
 }
 
+/// It has died before it could have got a prompt, and has not said that it cannot begin: what waits is for another one.
+bool core::is_tried_again(const std::string& complaints, moment now) {
+  const auto& a = *agent_;
+  if (a.introduced || held_.empty() || stopping_ || !a.unusable.empty() || !a.end->has_run || !a.stream.not_begun().empty())
+    return false;
+  if (!a.on_request && ++early_ends_ >= limits::conversation_starts_max)
+    return false;
+  notice("started-again",
+         concat({"The agent ended before it had introduced itself (",
+                 a.end->signal != 0 ? concat({"signal ", a.end->signal}) : concat({"status ", a.end->status}), "); it is started again",
+                 complaints.empty() ? "" : ". It complained: ", ending_of(complaints, complaint_shown_bytes_max)}),
+         now);
+  return true;
+}
+
+void core::forget_agent() {
+  turns_ = agent_->stream.turns();
+  names_ = agent_->stream.take_names();
+  agent_.reset();
+}
+
 void core::over_when_ended(moment now) {
   if (!agent_->end || !agent_->output_ended)
     return;
@@ -355,24 +377,27 @@ void core::over_when_ended(moment now) {
     option_refused(wish, "The agent has exited", now);
   const auto& end = *agent_->end;
   const auto text = ending_of(agent_->complaints, limits::driver_stderr_bytes);
-  const bool begins_anew = has_forgotten(text);
-  if (begins_anew) {
+  const std::string complaints{trimmed(text)};
+  bool begins_anew = false; // nobody needs to hear of two processes
+  if (has_forgotten(text)) {
     native_session_.clear();
     notice("forgotten", "The agent does not have its session of before any more; it begins a new one, and knows nothing of what was said", now);
-  } else if (!agent_->introduced) {
+    begins_anew = !held_.empty() && !stopping_;
+  } else if (!(begins_anew = is_tried_again(complaints, now)) && !agent_->introduced) {
     const auto said = ending_of(agent_->stream.not_begun(), complaint_shown_bytes_max);
-    const auto shown = said.empty() ? ending_of(std::string{trimmed(text)}, complaint_shown_bytes_max) : said;
-    refuse_held(concat({"The agent ended before it took a prompt", shown.empty() ? "" : ": ", shown}), now);
+    const auto shown = said.empty() ? ending_of(complaints, complaint_shown_bytes_max) : said;
+    refuse_held(concat({early_ends_ > 1 ? concat({"The agent was started ", early_ends_, " times and ended each time"}) : "The agent ended",
+                        " before it took a prompt", shown.empty() ? "" : ": ", shown}),
+                now);
+    early_ends_ = 0;
   }
   if (end.left_behind > 0)
     notice("left-behind",
            end.left_behind == 1 ? std::string{"The agent has left a process behind; it has ended with it"}
                                 : concat({"The agent has left ", end.left_behind, " processes behind; they have ended with it"}),
            now);
-  if (begins_anew && !held_.empty() && !stopping_) { // it has only begun: nobody needs to hear of two processes
-    turns_ = agent_->stream.turns();
-    names_ = agent_->stream.take_names();
-    agent_.reset();
+  if (begins_anew) {
+    forget_agent();
     return start_if_wanted(now);
   }
   internal::FromDriver f;
@@ -382,9 +407,7 @@ void core::over_when_ended(moment now) {
   exited.set_on_request(agent_->on_request);
   exited.set_text(text);
   keep(std::move(f), now);
-  turns_ = agent_->stream.turns();
-  names_ = agent_->stream.take_names();
-  agent_.reset();
+  forget_agent();
   start_if_wanted(now);
   finish_when_over(now);
 }

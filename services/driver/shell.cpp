@@ -126,7 +126,7 @@ void shell::start(const std::vector<std::string>& further) {
     agent_ = std::make_unique<agent_process>(argv);
   } catch (const std::exception& e) {
     core_.agent_complained(e.what(), now());
-    core_.agent_exited({.status = 127}, now());
+    core_.agent_exited({.status = 127, .has_run = false}, now());
     core_.agent_output_ended(now());
     return;
   }

@@ -140,6 +140,26 @@ TEST_CASE("a prompt whose outcome nobody knows is shown as unknown, and is not g
   CHECK(eventually([&] { return file_text(t.journal).find(again) != std::string::npos; }));
 }
 
+TEST_CASE("an agent that dies before it has introduced itself is started again for the prompt, three times at most") {
+  talk t;
+  std::ofstream{t.journal + ".stillborn"} << "12";
+  t.goes_on("first");
+  CHECK(t.items("notice").size() == 2);
+  CHECK(t.items("notice undelivered").empty());
+  t.node.ctl_json({"chat", "stop", t.id});
+  REQUIRE(eventually([&] { return t.row().at("state") == "ended"; }));
+  REQUIRE(eventually([&] { return t.node.ctl({"chat", "resume", t.id}).status == 0; }));
+  std::ofstream{t.journal + ".stillborn"} << std::string(100, 'x');
+  const auto lost = t.send("second 1 0 0");
+  REQUIRE(eventually([&] {
+    const auto all = t.node.ctl_json({"chat", "prompts", t.id});
+    return std::any_of(all.begin(), all.end(), [&](const json& p) { return p.at("id") == lost && p.at("state") == "undeliverable"; });
+  }));
+  std::filesystem::remove(t.journal + ".stillborn");
+  t.goes_on("third");
+  t.is_whole();
+}
+
 TEST_CASE("an agent that asks again under an id that it has used is asked about again") {
   talk t;
   t.send("x 2 2 0 repeats");

@@ -5,8 +5,8 @@
 // The prompt "NAME TEXTS ASKS PAUSE" makes it say TEXTS times something, PAUSE ms each after the other; before each of the first ASKS of them it asks
 // for a permission. Texts are `said_by(NAME, n)`. A fifth word makes it bad: `mute` says nothing of the prompt but when it is interrupted, `garbage`
 // writes what is no protocol first, `exits` ends when it has asked, `repeats` asks everything under one id, `stranger` says that its session is
-// another one. While there is a file JOURNAL.forgotten it knows no session any more that it is to go on with. JOURNAL gets a line for what it hears
-// and has said:
+// another one. While there is a file JOURNAL.forgotten it knows no session any more that it is to go on with. With N bytes in JOURNAL.stillborn its
+// first N lives end before they have answered anything. JOURNAL gets a line for what it hears and has said:
 //   life DRIVER SESSION            it has begun; DRIVER names the process that has started it
 //   prompt DRIVER ID NAME          it has read a prompt
 //   answer DRIVER REQUEST CHOICE   it has read an answer to what it asked
@@ -22,6 +22,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -57,6 +58,8 @@ public:
   }
 
   int run() {
+    if (is_stillborn())
+      return 4;
     if (is_resumed_ && access((path_ + ".forgotten").c_str(), F_OK) == 0)
       return refuse_session();
     while (is_open_ || !prompts_.empty()) {
@@ -72,6 +75,16 @@ public:
   }
 
 private:
+  bool is_stillborn() const {
+    struct stat file {};
+    if (stat((path_ + ".stillborn").c_str(), &file) != 0)
+      return false;
+    std::ifstream journal{path_};
+    off_t lives = 0;
+    for (std::string line; std::getline(journal, line);)
+      lives += line.starts_with("life ") ? 1 : 0;
+    return lives <= file.st_size;
+  }
   /// As the program does: it says that there is no such session, and answers nothing.
   int refuse_session() {
     say({{"type", "result"},

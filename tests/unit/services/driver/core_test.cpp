@@ -455,15 +455,66 @@ TEST_CASE("what an agent had and did not begin before it died is unknown") {
   CHECK(w.did(kind::start) == 1);
 }
 
-TEST_CASE("a program that ends before it introduces itself has its prompt refused with what it complained of") {
+TEST_CASE("an agent that dies before it has introduced itself is started again, and has the prompt once") {
   driver_world w;
   w.hello();
   w.prompt(prompt_1);
-  w.core.agent_complained("No conversation found with session ID x\n", w.now());
+  w.agent_ends(0, 9);
+  w.agent_ends(3);
+  CHECK(w.did(kind::start) == 3);
+  REQUIRE(w.notices("started-again").size() == 2);
+  CHECK(w.notices("started-again")[0].text().find("signal 9") != std::string::npos);
+  CHECK(w.notices("started-again")[1].text().find("status 3") != std::string::npos);
+  CHECK(w.states_of(prompt_1).empty());
+  w.introduce();
+  CHECK(w.lines_with(prompt_1) == 1);
+  CHECK(std::none_of(w.kept.begin(), w.kept.end(), [](const auto& f) { return f.has_agent_exited(); }));
+}
+
+TEST_CASE("a program that ends three times before it introduces itself has its prompt refused with what it complained of") {
+  driver_world w;
+  w.hello();
+  for (const auto& prompt : {prompt_1, prompt_2}) { // each prompt has its three starts
+    w.prompt(prompt);
+    for (int i = 0; i < 3; ++i) {
+      w.core.agent_complained("no licence\n", w.now());
+      CHECK(w.states_of(prompt).empty());
+      w.agent_ends(1);
+    }
+    REQUIRE(w.states_of(prompt).size() == 1);
+    CHECK(w.states_of(prompt)[0].state() == state::REFUSED);
+    CHECK(w.states_of(prompt)[0].text().find("3 times") != std::string::npos);
+    CHECK(w.states_of(prompt)[0].text().find("no licence") != std::string::npos);
+    CHECK(w.kept.back().has_agent_exited());
+  }
+  CHECK(w.did(kind::start) == 6);
+}
+
+TEST_CASE("an agent that has introduced itself may die early three times more") {
+  driver_world w;
+  w.hello();
+  w.prompt(prompt_1);
   w.agent_ends(1);
-  CHECK(w.states_of(prompt_1).back().state() == state::REFUSED);
-  CHECK(w.states_of(prompt_1).back().text().find("No conversation found") != std::string::npos);
+  w.agent_ends(1);
+  w.introduce();
+  w.begins(prompt_1);
+  w.ends_turn();
+  w.agent_ends();
+  w.prompt(prompt_2);
+  w.agent_ends(1);
+  w.agent_ends(1);
+  w.introduce();
+  CHECK(w.lines_with(prompt_2) == 1);
+}
+
+TEST_CASE("an interrupt before the agent has introduced itself ends the wish to start it again") {
+  driver_world w;
+  w.hello();
+  w.prompt(prompt_1);
+  w.interrupt("i");
+  w.agent_ends(1);
   CHECK(w.did(kind::start) == 1);
+  CHECK(w.kept.back().has_agent_exited());
 }
 
 TEST_CASE("a program that never answers is unusable after a minute and is ended") {
