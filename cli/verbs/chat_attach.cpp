@@ -240,8 +240,14 @@ private:
   void carry() {
     std::array<pollfd, 3> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{signal_pipe[0], POLLIN, 0}, pollfd{wake_, POLLIN, 0}};
     while (!over_) {
-      if (poll(fds.data(), fds.size(), -1) < 0)
+      const auto due = session_.due_ms();
+      const int patience = due ? static_cast<int>(std::max<std::int64_t>(*due - cli_.boot_ms(), 0)) : -1;
+      const auto ready = poll(fds.data(), fds.size(), patience);
+      if (ready < 0)
         continue; // interrupted by a signal: its event is in the pipe
+      // A key that is there already was pressed before.
+      if (ready == 0)
+        session_.pass();
       char event = 0;
       if (fds[1].revents != 0 && read(signal_pipe[0], &event, 1) == 1) {
         if (event == told_to_stop)

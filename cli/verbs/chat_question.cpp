@@ -152,6 +152,18 @@ std::string chat_question::hint() const {
   return concat({keys, " (", chosen, ")"});
 }
 
+std::string chat_question::meaning(char key) const {
+  constexpr std::size_t shown_bytes_max = 32;
+  for (const auto& c : choices_)
+    if (c.key == key)
+      return c.option;
+  if (parts_.empty() || !is_whole())
+    return {};
+  const auto& part = parts_[answers_.size()];
+  const auto i = static_cast<std::size_t>(key - '1');
+  return key < '1' || i >= part.choices.size() || part.many ? std::string{} : std::string{utf8_prefix(part.choices[i].label, shown_bytes_max)};
+}
+
 chat_question::outcome chat_question::press(char key) {
   if (const auto choice = std::find_if(choices_.begin(), choices_.end(), [key](const auto& c) { return c.key == key; }); choice != choices_.end()) {
     option_ = choice->option;

@@ -54,6 +54,8 @@ public:
   /// The keys that count, before what is typed.
   std::string hint() const;
   outcome press(char key);
+  /// What the key answers by itself; empty for one after which words or Enter follow, and for all others.
+  std::string meaning(char key) const;
   /// The words for which press() has asked.
   outcome say(const std::string& words, outcome asked);
   /// Once it is decided.

@@ -11,7 +11,7 @@ namespace swarm::cli {
 
 namespace {
 
-/// A key that was meant for a line which is being typed must not answer a question that has just come.
+/// A key that was meant for a line which is being typed must not answer a question that has just come; nor one that begins a word.
 constexpr std::int64_t key_pause_ms = 500;
 constexpr std::int64_t leave_pause_ms = 1'000;
 
@@ -206,8 +206,9 @@ void chat_session::forget(const std::string& approval_id) {
   const bool is_asked = !waiting_.empty() && waiting_.front().approval().id() == approval_id;
   std::erase_if(waiting_, [&](const auto& q) { return q.approval().id() == approval_id; });
   // The words were for that answer: Enter must not make a prompt of them.
-  if (is_asked && words_for_) {
+  if (is_asked && (words_for_ || held_)) {
     words_for_.reset();
+    held_.reset();
     stale_words_ = !editor_.empty();
   }
 }
@@ -230,14 +231,35 @@ void chat_session::act_on(chat_question::outcome o) {
   draw();
 }
 
-bool chat_session::decides(char key) {
-  if (waiting_.empty() || words_for_ || !editor_.at_begin() || out_.now_ms() - waiting_.front().shown_at_ms < key_pause_ms)
+bool chat_session::is_answerable() const {
+  return !waiting_.empty() && !words_for_ && !stale_words_ && out_.now_ms() - waiting_.front().shown_at_ms >= key_pause_ms;
+}
+
+bool chat_session::answers(char key) {
+  if (!is_answerable() || !editor_.at_begin())
     return false;
+  if (!waiting_.front().meaning(key).empty()) {
+    held_ = pressed{key, out_.now_ms()};
+    return false;
+  }
   const auto outcome = waiting_.front().press(key);
   if (outcome == chat_question::outcome::ignored)
     return false;
   act_on(outcome);
   return true;
+}
+
+void chat_session::answer_by(char key) {
+  held_.reset();
+  editor_.clear();
+  act_on(waiting_.front().press(key));
+}
+
+std::optional<std::int64_t> chat_session::due_ms() const { return held_ ? std::optional{held_->at_ms + key_pause_ms} : std::nullopt; }
+
+void chat_session::pass() {
+  if (held_ && out_.now_ms() >= *due_ms())
+    answer_by(held_->key);
 }
 
 bool chat_session::interrupt() {
@@ -262,6 +284,8 @@ bool chat_session::interrupt() {
 }
 
 void chat_session::submit() {
+  if (const auto& line = editor_.line(); line.size() == 1 && is_answerable() && !waiting_.front().meaning(line.front()).empty())
+    return answer_by(line.front());
   auto text = editor_.take();
   if (std::exchange(stale_words_, false) && !text.empty())
     return show({{colour::yellow, "! not sent: it was an answer, and somebody else has decided; the arrow up brings it back"}});
@@ -277,8 +301,9 @@ void chat_session::submit() {
 
 bool chat_session::type(std::string_view bytes) {
   for (auto c : bytes) {
+    held_.reset(); // another one follows it
     // What comes with other bytes is the begin of a text, or a paste.
-    if (bytes.size() == 1 && decides(c))
+    if (bytes.size() == 1 && answers(c))
       continue;
     switch (editor_.feed(c)) {
       case line_editor::event::none: break;
@@ -324,6 +349,8 @@ std::string chat_session::hint() const {
     return *words_for_ == chat_question::outcome::denial_words ? "deny, because> " : "answer> ";
   if (stale_words_)
     return "decided elsewhere> ";
+  if (held_ && !waiting_.empty())
+    return concat({waiting_.front().meaning(held_->key), "? "});
   if (!waiting_.empty() && waiting_.front().shown_at_ms != 0)
     return waiting_.front().hint() + "> ";
   if (away_)

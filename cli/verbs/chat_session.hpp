@@ -45,6 +45,10 @@ public:
   void take(const v1::ConversationChunk&);
   /// False when the person leaves.
   bool type(std::string_view bytes);
+  /// When pass() is to be called, by now_ms(); nothing = not at all.
+  std::optional<std::int64_t> due_ms() const;
+  /// Time has passed.
+  void pass();
   /// What a wish to look has brought.
   void found(const v1::Approval&);
   /// It has brought nothing: the person may read what is asked, and not decide it.
@@ -68,8 +72,10 @@ private:
   void show(const chat_text&);
   void ask_next();
   void forget(const std::string& approval_id);
-  /// Whether the key was an answer to what is asked.
-  bool decides(char key);
+  bool is_answerable() const;
+  /// Whether the key was dealt with. One that answers stands in the line first, and counts when no other follows.
+  bool answers(char key);
+  void answer_by(char key);
   void act_on(chat_question::outcome);
   bool interrupt();
   void submit();
@@ -99,6 +105,11 @@ private:
   bool stale_words_ = false;                          // what is typed was for an answer that nobody waits for any more
   std::set<std::string> mine_;                        // approvals that were decided here
   std::set<std::string> over_;                        // approvals that nobody waits for any more
+  struct pressed {
+    char key;
+    std::int64_t at_ms;
+  };
+  std::optional<pressed> held_; // stands in the line: an answer, or the begin of a word
   std::optional<std::int64_t> interrupted_at_ms_;
 };
 

@@ -58,6 +58,15 @@ struct attached {
     now = now_ms;
     return session.type(keys);
   }
+  void pass(std::int64_t now_ms) {
+    now = now_ms;
+    session.pass();
+  }
+  /// A key, and no other for half a second.
+  void press(std::string_view key, std::int64_t now_ms) {
+    type(key, now_ms);
+    pass(now_ms + 500);
+  }
   void permission(std::int64_t now_ms) {
     now = now_ms;
     auto i = item(v1::CONVERSATION_PERMISSION, "n1", R"({"command":"rm x"})", "Bash: rm x");
@@ -133,7 +142,7 @@ TEST_CASE("a permission is shown with its action and answered by a key, about ex
   a.type("a", 1'100); // it may have been meant for a line
   CHECK(a.wishes.size() == 1);
   a.type("\x7f", 1'200);
-  a.type("A", 2'000);
+  a.press("A", 2'000);
   REQUIRE(a.wishes.size() == 2);
   CHECK(a.wishes[1].what == chat_wish::kind::decide);
   CHECK(a.wishes[1].decision.option() == "always");
@@ -166,8 +175,60 @@ TEST_CASE("a letter that comes with others decides nothing") {
   attached a;
   a.permission(1'000);
   a.type("and then do it", 9'000);
+  a.pass(20'000);
   CHECK(a.wishes.size() == 1);
   CHECK(a.screen().find("and then do it") != std::string::npos);
+}
+
+TEST_CASE("a letter decides half a second after it, unless another one follows: then it begins a word") {
+  attached a;
+  a.permission(1'000);
+  a.type("a", 9'000);
+  CHECK(a.screen().find("allow? a") != std::string::npos);
+  CHECK(a.session.due_ms() == 9'500);
+  a.pass(9'499);
+  a.type("l", 9'499);
+  CHECK_FALSE(a.session.due_ms());
+  a.pass(20'000);
+  CHECK(a.wishes.size() == 1);
+  a.type("so\r", 20'000);
+  REQUIRE(a.wishes.size() == 2);
+  CHECK(a.wishes[1].text == "also");
+  a.type("d", 21'000);
+  a.pass(21'500);
+  REQUIRE(a.wishes.size() == 3);
+  CHECK(a.wishes[2].decision.option() == "deny");
+  CHECK(a.screen().find("deny?") == std::string::npos);
+}
+
+TEST_CASE("a letter with Enter decides at once, and one that is taken back decides nothing") {
+  attached a;
+  a.permission(1'000);
+  a.type("a", 9'000);
+  a.type("\x7f", 9'100);
+  a.pass(20'000);
+  CHECK(a.wishes.size() == 1);
+  a.type("d", 20'000);
+  a.type("\r", 20'010);
+  REQUIRE(a.wishes.size() == 2);
+  CHECK(a.wishes[1].what == chat_wish::kind::decide);
+  CHECK(a.wishes[1].decision.option() == "deny");
+  a.pass(30'000);
+  CHECK(a.wishes.size() == 2);
+}
+
+TEST_CASE("a letter for an answer that somebody else has just given is neither an answer to the next question nor a prompt") {
+  attached a;
+  a.permission(1'000);
+  a.type("a", 9'000);
+  a.question(9'100, R"({"questions":[{"question":"A?","options":[{"label":"x"},{"label":"y"}]}]})", {"a", "y"});
+  auto i = a.item(v1::CONVERSATION_PERMISSION, "n1", "");
+  i.set_state("deny");
+  a.take(i);
+  a.pass(20'000);
+  a.type("\r", 20'000);
+  CHECK(a.wishes.size() == 1);
+  CHECK(a.screen().find("! not sent: it was an answer") != std::string::npos);
 }
 
 TEST_CASE("words for an answer that somebody else gives meanwhile are not sent to the agent and stay") {
@@ -194,7 +255,7 @@ TEST_CASE("what somebody else has decided is shown, and is not asked any more") 
   i.set_state("deny");
   a.take(i);
   CHECK(a.screen().find("permission: deny  (decided elsewhere)") != std::string::npos);
-  a.type("a", 9'000);
+  a.press("a", 9'000);
   CHECK(a.wishes.size() == 1);
 }
 
@@ -216,7 +277,7 @@ TEST_CASE("of a question that comes after another one the key counts only once i
   a.type("a", 5'100);
   CHECK(a.wishes.size() == 2);
   a.type("\x7f", 5'200);
-  a.type("a", 6'000);
+  a.press("a", 6'000);
   REQUIRE(a.wishes.size() == 3);
   CHECK(a.wishes[2].approval_id == "beef1234-1");
 }
@@ -261,16 +322,16 @@ TEST_CASE("a question of several parts is asked part by part and answered as a w
   CHECK(a.screen().find("1 answer") == std::string::npos);
   a.type("3", 2'000); // no choice: the begin of a line
   a.type("\x7f", 2'001);
-  a.type("2", 2'100);
+  a.press("2", 2'100);
   CHECK(a.wishes.empty());
   CHECK(a.screen().find("Which sizes?") != std::string::npos);
-  a.type("1", 2'200); // it was not there to be read
-  a.type("\x7f", 2'300);
+  a.type("1", 2'700); // it was not there to be read
+  a.type("\x7f", 2'800);
   for (const auto* key : {"3", "1", "2"})
-    a.type(key, 3'000);
-  a.type("2", 3'001); // and not the second one
+    a.type(key, 3'200);
+  a.type("2", 3'201); // and not the second one
   CHECK(a.screen().find("1-3/d (S, L)>") != std::string::npos);
-  a.type("\r", 3'100);
+  a.type("\r", 3'300);
   REQUIRE(a.wishes.size() == 1);
   const auto& d = a.wishes[0].decision;
   CHECK(d.option() == "answer");
@@ -286,7 +347,7 @@ TEST_CASE("a question takes an answer in the person's own words") {
   a.type("w", 2'000);
   CHECK(a.screen().find("answer>") != std::string::npos);
   a.type("neither of them\r", 2'100);
-  a.type("1", 3'000);
+  a.press("1", 3'000);
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].decision.answers(0).choice() == "neither of them");
   CHECK(a.wishes[0].decision.answers(1).choice() == "y");
@@ -297,7 +358,7 @@ TEST_CASE("of a choice that is longer than an option of the row the agent hears 
   attached a;
   a.question(1'000, R"({"questions":[{"question":"A?","options":[{"label":"short"},{"label":")" + label + R"("}]}]})",
              {"short", label.substr(0, 64)});
-  a.type("2", 2'000);
+  a.press("2", 2'000);
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].decision.option() == label.substr(0, 64));
   REQUIRE(a.wishes[0].decision.answers_size() == 1);
@@ -318,10 +379,10 @@ TEST_CASE("what is too long to be shown can be denied and not allowed") {
   a.now = 1'000;
   a.session.found(big);
   CHECK(a.bytes.find("swarmctl decide abcd1234") != std::string::npos);
-  a.type("a", 2'000);
+  a.press("a", 2'000);
   CHECK(a.wishes.empty());
-  a.type("\x7f", 2'100);
-  a.type("d", 2'200);
+  a.type("\x7f", 2'600);
+  a.press("d", 2'700);
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].decision.option() == "deny");
   CHECK(a.wishes[0].decision.action_digest() == std::string(32, 'd'));
