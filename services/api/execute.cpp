@@ -3,6 +3,7 @@
 
 #include "actors/domain/rules.hpp"
 #include "services/api/coordination_service.hpp"
+#include "services/api/prompt_files.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/agent_call.hpp"
 #include "services/call/asked_again.hpp"
@@ -66,6 +67,16 @@ void go_on(short_calls_ptr short_calls, const service_environment& service, cons
     if (r.has_refusal())
       refused->add_if_forbidden(asked->what->command, r.refusal());
   };
+  if (has_files(prepared.call->what->command))
+    return with_files(
+      short_calls, std::make_shared<service_environment>(service), prepared.call,
+      [=, paths = prepared.paths, asked = prepared.call] { ask_front(short_calls, service, call, rep, paths, noted, asked); },
+      [call, rep](v1::Refusal why) {
+        if (!call->open())
+          return;
+        *rep->mutable_refusal() = std::move(why);
+        call->finish(grpc::Status::OK);
+      });
   if (!prepared.call->what->command.has_register_session())
     return ask_front(short_calls, service, call, rep, std::move(prepared.paths), noted, prepared.call);
   auto heard = [noted, service, who, asked = prepared.call](const v1::Reply& r) {

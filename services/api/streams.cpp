@@ -2,6 +2,7 @@
 #include <map>
 
 #include "services/api/coordination_service.hpp"
+#include "services/api/prompt_files.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/asked_again.hpp"
 #include "services/call/requests.hpp"
@@ -153,16 +154,23 @@ void execute_one(pipeline_self self, const v1::ExecuteRequest& req) {
     return answer_one(self, at, seq, nullptr, prepared.status.ok() ? to_status(errc::unavailable) : prepared.status);
   if (auto gone = leaves_line(*st.service, prepared.call))
     st.leave.emplace(at, std::move(gone));
-  ask(self, front, prepared.call)
-    .then(
-      [self, at, seq, call = prepared.call, paths = prepared.paths](const reply_ptr& r) {
-        if (r->has_refusal())
-          self->state.service->refused.add_if_forbidden(call->what->command, r->refusal());
-        else if (call->what->command.has_register_session() && r->has_session())
-          note_registration(self, call->what->command, r->session().session());
-        answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
-      },
-      [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
+  auto go_on = [self, at, seq, front, call = prepared.call, paths = prepared.paths] {
+    ask(self, front, call)
+      .then(
+        [self, at, seq, call, paths](const reply_ptr& r) {
+          if (r->has_refusal())
+            self->state.service->refused.add_if_forbidden(call->what->command, r->refusal());
+          else if (call->what->command.has_register_session() && r->has_session())
+            note_registration(self, call->what->command, r->session().session());
+          answer_one(self, at, seq, r.get(), grpc::Status::OK, paths);
+        },
+        [self, at, seq](caf::error& e) { answer_one(self, at, seq, nullptr, to_status(e)); });
+  };
+  with_files(self, st.service, prepared.call, std::move(go_on), [self, at, seq](v1::Refusal why) {
+    v1::Reply r;
+    *r.mutable_refusal() = std::move(why);
+    answer_one(self, at, seq, &r, grpc::Status::OK);
+  });
 }
 
 caf::behavior pipeline(pipeline_self self, service_environment service, claim who, pipeline_ptr io) {

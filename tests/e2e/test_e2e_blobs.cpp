@@ -122,6 +122,35 @@ TEST_CASE("an attachment is written and read in parts and outlives the node that
   CHECK(n.read(*n.client, kept.digest(), again).error_code() == grpc::StatusCode::NOT_FOUND);
 }
 
+TEST_CASE("a prompt whose attachment the conversation does not have is refused at once and says what to do") {
+  blob_node n;
+  const auto bytes = picture(100);
+  const auto say = [&](const std::string& conversation) {
+    auto c = n.client->command();
+    c.mutable_send_prompt()->set_conversation_id(conversation);
+    c.mutable_send_prompt()->set_prompt("look at this");
+    for (const auto& file : {std::string{"there"}, bytes}) {
+      auto& a = *c.mutable_send_prompt()->add_attachments();
+      a.set_digest(sha256(file));
+      a.set_media_type("image/png");
+      a.set_name("screen.png");
+      a.set_bytes(file.size());
+    }
+    return n.client->execute(c);
+  };
+  v1::WriteBlobReply kept;
+  REQUIRE(n.write(*n.client, "there", kept).ok());
+  const auto refused = say(n.id);
+  CHECK(refused.refusal().code() == v1::Refusal::NOT_FOUND);
+  CHECK(refused.refusal().text().find("screen.png") != std::string::npos);
+  CHECK(refused.refusal().text().find("Hand it over once more") != std::string::npos);
+  CHECK(say("no-such-conversation").refusal().text().find("There is no conversation") != std::string::npos);
+  REQUIRE(n.write(*n.client, bytes, kept).ok());
+  const auto taken = say(n.id);
+  CHECK_MESSAGE(!taken.has_refusal(), taken.refusal().text());
+  CHECK(taken.conversation().prompt().attachments_size() == 2);
+}
+
 TEST_CASE("an attachment that breaks off or is too large leaves nothing") {
   blob_node n;
   {
