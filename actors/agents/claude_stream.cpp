@@ -91,8 +91,7 @@ claude_output claude_stream::end() {
   if (std::exchange(has_item_of_no_turn_, false))
     ++turns_; // its number is in an id
   give_up_options(closed_);
-  if (std::exchange(background_, 0) > 0)
-    say().mutable_background()->set_running(0);
+  background_ = 0; // that the agent has exited says so
   if (turn_)
     end_turn(internal::TurnEnded::EXITED, "The agent's process ended in the middle of the turn", {}, 0);
   return std::exchange(out_, {});

@@ -88,6 +88,8 @@ public:
   std::uint64_t turns() const noexcept { return turns_; }
   request_names take_names() { return std::exchange(names_, {}); }
   std::vector<std::string> open_requests() const;
+  /// Tasks that it runs beside its turns.
+  std::uint32_t background() const noexcept { return background_; }
   /// In which the agent is; empty before its first turn.
   const std::string& directory() const noexcept { return directory_; }
   /// The end of what streams now; nothing when no item is open.

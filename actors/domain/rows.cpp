@@ -297,8 +297,11 @@ bool table<v1::Conversation>::matches(const conversation_filter& f, const v1::Co
 }
 
 std::int64_t table<v1::Conversation>::due_at(const v1::Conversation& c) {
-  const bool is_open = c.state() != v1::Conversation::ENDED;
-  return is_open && c.permissions() == v1::Conversation::AUTO ? c.permissions_end_ms() : 0;
+  if (c.state() == v1::Conversation::ENDED)
+    return 0;
+  const auto bypass = c.permissions() == v1::Conversation::AUTO ? c.permissions_end_ms() : 0;
+  const auto background = c.background_until_ms();
+  return bypass != 0 && background != 0 ? std::min(bypass, background) : std::max(bypass, background);
 }
 
 bool table<v1::Conversation>::before(const conversation_filter&, const v1::Conversation& a, const v1::Conversation& b) {

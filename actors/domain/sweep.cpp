@@ -49,7 +49,7 @@ public:
     delete_orphan_kv();
     expire_kv();
     expire_approvals();
-    expire_permissions();
+    expire_in_conversations();
     more_ = more_ || tx_.lines_pending();
     report_.set_next_deadline_ms(next_deadline());
     report_.set_more(more_);
@@ -345,13 +345,14 @@ private:
     });
   }
 
-  void expire_permissions() {
+  void expire_in_conversations() {
     for (auto& c : tx_.find<v1::Conversation>({.scope = tx_.scope(), .open = true})) {
       if (!tx_.has_room(step_bytes)) {
         more_ = true;
         return;
       }
       settle_permissions(tx_, c);
+      settle_background(tx_, c);
     }
   }
 

@@ -71,6 +71,7 @@ json conversation(const v1::Conversation& c) {
           {"allowed", json(c.allowed())},
           {"task_id", text_or_null(c.task_id())},
           {"turn", text_or_null(c.open_turn())},
+          {"background", c.background()},
           {"queued", c.queued()},
           {"held", c.held()},
           {"last_text", text_or_null(c.last_text())},

@@ -98,6 +98,7 @@ void core::hello(const internal::DriverHello& h, moment now) {
   if (agent_) {
     ready.set_agent_runs(!agent_->end);
     ready.set_open_turn(agent_->stream.open_turn());
+    ready.set_background(agent_->stream.background());
     for (auto& id : agent_->stream.open_requests())
       ready.add_open_requests(std::move(id));
     if (auto item = agent_->stream.open_item())

@@ -4,21 +4,16 @@
 #include <csignal>
 #include <fstream>
 
-#include <nlohmann/json.hpp>
-
 #include "actors/base/limits.hpp"
 #include "tests/support/node_client.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
-using nlohmann::json;
 
 namespace {
 
 /// Plays the program's part of a recording, as often as it is prompted; its own words take the place of those that were recorded.
-constexpr const char* player = R"(#!/bin/bash
-was_init=init-1
-was_prompt=87916540-ed07-41dd-b0f0-984e9a4fb95a
+constexpr const char* player = R"(was_init=init-1
 echo $$ > "$AGENT_PID"
 while IFS= read -r recorded <&3; do
   if [[ $recorded == *'"to":'* ]]; then
@@ -40,17 +35,13 @@ struct work {
   std::unique_ptr<node_client> client;
   std::string agent, heard, agent_pid, task_id;
 
-  explicit work(const std::string& config = {}) {
-    if (!config.empty()) {
-      fs::create_directories(node.dir().root);
-      fs::permissions(node.dir().root, fs::perms::owner_all);
-      std::ofstream{node.dir().config_file()} << config;
-    }
+  /// What its agent plays, and the prompt there.
+  explicit work(const std::string& recording = "tools", const std::string& prompt = "87916540-ed07-41dd-b0f0-984e9a4fb95a") {
     agent = node.work() + "/agent";
     heard = node.work() + "/heard";
     agent_pid = node.work() + "/agent.pid";
     std::ofstream{agent} << "#!/bin/bash\nexport HEARD=" << heard << " AGENT_PID=" << agent_pid << " RECORDING=" << std::getenv("SWARM_SOURCE_DIR")
-                         << "/tests/agents/fixtures/claude/streams/tools.jsonl\n"
+                         << "/tests/agents/fixtures/claude/streams/" << recording << ".jsonl\nwas_prompt=" << prompt << "\n"
                          << player;
     fs::permissions(agent, fs::perms::owner_all);
     node.start();
@@ -129,6 +120,15 @@ TEST_CASE("a dispatched task is a conversation's first prompt and is done with i
   CHECK(w.task().result() == w.conversation(id).last_text());
 }
 
+TEST_CASE("a task is not done while its agent runs something beside its turn, and ends with the turn that follows") {
+  work w{"background", "4f2abd96-8a6f-4cec-a511-ef7e772f23d3"};
+  const auto id = w.dispatch().spawn().conversation_id();
+  w.allow(w.open_permission());
+  REQUIRE(eventually([&] { return w.task().status() == v1::DONE; }));
+  CHECK(w.task().result() == "This is the fake model.");
+  CHECK(w.conversation(id).background() == 0);
+}
+
 TEST_CASE("mail to the agent of a conversation reaches it as words and not as a line that is typed") {
   work w;
   const auto id = w.dispatch().spawn().conversation_id();
@@ -154,18 +154,4 @@ TEST_CASE("an agent that is killed in its task's turn fails the task and is not 
   CHECK_FALSE(w.task().result().empty());
   REQUIRE(eventually([&] { return w.conversation(id).state() == v1::Conversation::SUSPENDED; }));
   CHECK(w.conversation(id).generation() == 1);
-}
-
-TEST_CASE("config.toml lets agents work in conversations and a dispatch can ask for a terminal all the same") {
-  work w{"[workers]\nstructured = true\n"};
-  const auto dispatched = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), "dispatch");
-    words.insert(words.end(), {"--harness", "claude", "--force-spawn", "--detach", "--json"});
-    const auto run = w.node.ctl(words, {.env = {{"SWARM_HARNESS_CLAUDE", w.agent}}});
-    CHECK_MESSAGE(run.status == 0, run.err);
-    return json::parse(w.node.ctl({"chat", "list", "--json"}).out).size();
-  };
-  CHECK(dispatched({"one"}) == 1);
-  CHECK(dispatched({"two", "--terminal"}) == 1);
-  CHECK(dispatched({"three"}) == 2);
 }

@@ -112,6 +112,8 @@ private:
     c_.set_driver_seq(std::max(c_.driver_seq(), r_.driver_seq()));
     if (r_.has_agent())
       introduce(r_.agent());
+    if (r_.has_background() && lives_)
+      take_background(tx_, c_, r_.background());
     for (const auto& p : r_.prompts())
       take_outcome(p);
     // A turn that has ended is another than one that has started, or the same.
@@ -169,6 +171,7 @@ private:
     if (!lives_ || c_.open_turn() == r_.turn_started())
       return;
     c_.set_open_turn(r_.turn_started());
+    c_.clear_background_until_ms(); // its end says whether the task waits on
     if (c_.state() != conversation::ENDED)
       c_.set_state(state_of_agent(tx_, c_));
     tx_.event("conversation.turn_started", c_.id(), {{"turn", c_.open_turn()}, {"generation", c_.generation()}});
@@ -202,6 +205,7 @@ private:
     fail_turn(tx_, c_, "exited");
     if (in_turn)
       settle_task(tx_, c_, turn_end::failed, died_in_turn(r_.reason()));
+    end_background(tx_, c_, r_.reason());
     if (r_.agent_killed())
       c_.set_session_cost_usd(c_.saved_cost_usd());
     else
@@ -363,6 +367,7 @@ void lose_driver(transaction& tx, v1::Conversation& c, const std::string& why) {
   withdraw_agent_requests(tx, c.id(), "the agent has ended", true);
   if (was_at_work)
     settle_task(tx, c, turn_end::failed, died_in_turn(why));
+  end_background(tx, c, why);
   if (c.state() == conversation::ENDED || c.state() == conversation::SUSPENDED)
     return;
   c.set_state(conversation::SUSPENDED);

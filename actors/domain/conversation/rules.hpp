@@ -66,9 +66,13 @@ void lose_driver(transaction&, v1::Conversation&, const std::string& why);
 std::optional<v1::Task> task_at_work(const transaction&, const v1::Conversation&);
 /// The agent has taken the instruction: the task is under way.
 void begin_task(transaction&, const v1::Conversation&);
-/// How its agent left off. A task ends with the turn that leaves nothing to do, or that fails.
+/// How its agent left off. A task ends with the turn that leaves nothing to do, also beside it, or that fails.
 enum class turn_end { finished, interrupted, failed };
 void settle_task(transaction&, v1::Conversation&, turn_end, const std::string& text);
+/// So many tasks run beside the turns.
+void take_background(transaction&, v1::Conversation&, std::uint32_t running);
+/// None does any more, for the agent has ended.
+void end_background(transaction&, v1::Conversation&, const std::string& why);
 /// Whether it is the instruction of its task.
 bool is_instruction(const v1::Conversation&, const v1::Prompt&);
 

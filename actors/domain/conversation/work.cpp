@@ -12,6 +12,9 @@ namespace {
 using conversation = v1::Conversation; // for the names of its states
 using prompt_row = v1::Prompt;
 
+/// An agent that hears that nothing goes on beside its turns begins one more turn; one that does not has said everything.
+constexpr std::int64_t last_turn_begins_ms = 10'000;
+
 std::string head_of(const std::string& task_id) { return "Task " + task_id + " is yours: "; }
 
 /// The task is the agent's as soon as it has read this, so it need not claim it.
@@ -81,6 +84,7 @@ void begin_task(transaction& tx, const conversation& c) {
 }
 
 void settle_task(transaction& tx, conversation& c, turn_end how, const std::string& text) {
+  c.clear_background_until_ms();
   auto task = task_at_work(tx, c);
   // A driver that never ran has taken no task.
   if (!task && how == turn_end::failed)
@@ -90,11 +94,44 @@ void settle_task(transaction& tx, conversation& c, turn_end how, const std::stri
     return;
   if (how == turn_end::finished && !underway(tx, c).empty())
     return; // something was said meanwhile, and the agent goes on
+  if (how == turn_end::finished && c.background() > 0) {
+    c.set_background_until_ms(tx.in().now_ms + limits::conversation_background().count());
+    return;
+  }
   if (how == turn_end::failed && is_tried_again(tx, c, *task))
     return;
   if (how == turn_end::failed)
     take_back_instruction(tx, c);
   finish_work(tx, c, std::move(*task), how == turn_end::finished ? v1::DONE : v1::FAILED, text);
+}
+
+void take_background(transaction& tx, conversation& c, std::uint32_t running) {
+  c.set_background(running);
+  if (running == 0 && c.background_until_ms() != 0)
+    c.set_background_until_ms(std::min(c.background_until_ms(), tx.in().now_ms + last_turn_begins_ms));
+}
+
+void end_background(transaction& tx, conversation& c, const std::string& why) {
+  const auto running = c.background();
+  c.clear_background();
+  if (c.background_until_ms() == 0)
+    return;
+  if (running == 0)
+    return settle_task(tx, c, turn_end::finished, c.last_text());
+  settle_task(tx, c, turn_end::failed, "its agent ended while it waited for what runs beside its turns" + (why.empty() ? "" : ": " + why));
+}
+
+bool settle_background(transaction& tx, conversation& c) {
+  if (c.background_until_ms() == 0 || c.background_until_ms() > tx.in().now_ms)
+    return false;
+  c.clear_background_until_ms();
+  // Otherwise something was said meanwhile, and the agent goes on.
+  if (auto task = task_at_work(tx, c); task && underway(tx, c).empty())
+    finish_work(tx, c, std::move(*task), v1::DONE,
+                c.background() == 0 ? c.last_text()
+                                    : c.last_text() + "\n\n(" + std::to_string(c.background()) + " of its tasks still run beside its turns)");
+  put_changed(tx, c);
+  return true;
 }
 
 v1::Spawn order_conversation(transaction& tx, v1::Spawn driver, const v1::Task& task, const std::string& message,

@@ -76,6 +76,7 @@ dialogue::dialogue(v1::Conversation row, log_tail tail) : row_(std::move(row)), 
   received_ = handled_ = stored_ = tail_.seq == 0 ? 0 : tail_.seq - 1;
   // What has followed the begin of the turn may be lost with a damaged log. The row knows of it when it knows the begin.
   open_turn_ = row_.driver_seq() != 0 && row_.driver_seq() >= tail_.open_turn_seq ? row_.open_turn() : tail_.open_turn;
+  background_ = row_.background();
   part_ = tail_.part;
   said_ = tail_.said;
   unended_ = tail_.asked;

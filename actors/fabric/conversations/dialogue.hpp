@@ -197,6 +197,7 @@ private:
   void on_prompt_state(const internal::FromDriver&);
   void on_option_state(const internal::FromDriver&);
   void on_agent_exited(const internal::FromDriver&);
+  void on_background(std::uint32_t running, std::uint64_t seq);
   /// What a person has said, once.
   void write_prompt(const std::string& id, const internal::FromDriver&);
   /// That it is lost, or may be, with its words.

@@ -78,6 +78,8 @@ void dialogue::handle(const driver& f) {
     case driver::kReady:
       if (f.ready().has_open_item())
         ops_.emplace_back(shown_op{f.ready().open_item()});
+      if (f.ready().background() != 0) // a driver of an earlier version says nothing
+        on_background(f.ready().background(), 0);
       return;
     case driver::kAgentStarted: {
       const auto& a = f.agent_started();
@@ -105,7 +107,7 @@ void dialogue::handle(const driver& f) {
     case driver::kOptionState: return on_option_state(f);
     case driver::kRuled: return on_ruled(f);
     case driver::kNotice: return note(f.at_ms(), f.seq(), f.notice().kind(), f.notice().text(), f.seq());
-    case driver::kBackground: background_ = f.background().running(); return done(f.seq());
+    case driver::kBackground: on_background(f.background().running(), f.seq()); return done(f.seq());
     case driver::kAgentExited:
       denials_.clear(); // nobody waits for them
       background_ = 0;
@@ -285,6 +287,14 @@ void dialogue::on_option_state(const driver& f) {
   }
   ask_for(std::move(command));
   done(f.seq());
+}
+
+void dialogue::on_background(std::uint32_t running, std::uint64_t seq) {
+  if (std::exchange(background_, running) == running)
+    return;
+  v1::Command command;
+  report(command, seq).set_background(running);
+  ask_for(std::move(command));
 }
 
 /// The driver stays for a while: the next prompt starts another agent.

@@ -236,7 +236,9 @@ TEST_CASE("an end of the output answers the options that wait and no task goes o
   w.stream.set(wish);
   w.read({{"type", "system"}, {"subtype", "background_tasks_changed"}, {"tasks", {1, 2}}});
   w.ends(1);
-  CHECK(test::story_of(w.stream.end().said) == lines{"option o: The agent has exited", "tasks beside: 0"});
+  CHECK(w.stream.background() == 2);
+  CHECK(test::story_of(w.stream.end().said) == lines{"option o: The agent has exited"}); // which says that nothing goes on
+  CHECK(w.stream.background() == 0);
 }
 
 TEST_CASE("what streamed when the program ended stays as an item that is cut off") {

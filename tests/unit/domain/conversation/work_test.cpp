@@ -56,6 +56,19 @@ struct work_world : conversation_world {
     return cmd;
   }
 
+  void beside(const std::string& id, std::uint32_t running) {
+    auto cmd = about(id);
+    cmd.mutable_report_conversation()->set_background(running);
+    reply(cmd);
+  }
+  /// A turn of its agent has ended, and something goes on beside it.
+  std::string waiting() {
+    auto id = working();
+    beside(id, 2);
+    reply(ending(id, "1", "it runs"));
+    return id;
+  }
+
   std::string task_id;
 };
 
@@ -150,6 +163,89 @@ TEST_CASE("the turn that leaves nothing to do ends the task with the agent's las
   CHECK(w.task().result() == "all green");
   CHECK(has_event(batch, "task.updated"));
   CHECK(w.state(id) == conversation::IDLE);
+}
+
+TEST_CASE("a task waits for what its agent runs beside its turn, and ends with the turn that follows") {
+  work_world w;
+  const auto id = w.waiting();
+  CHECK(w.row(id).background() == 2);
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.beside(id, 0);
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.turn(id, "2");
+  w.in.now_ms += limits::conversation_background().count();
+  w.sweep(); // its turn is open
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.reply(w.ending(id, "2", "it is green"));
+  CHECK(w.task().status() == v1::DONE);
+  CHECK(w.task().result() == "it is green");
+}
+
+TEST_CASE("a task whose agent says nothing more once nothing runs beside its turn is done with what it has said") {
+  work_world w;
+  const auto id = w.waiting();
+  w.beside(id, 0);
+  const auto due = w.sweep().next_deadline_ms();
+  CHECK(due > w.in.now_ms);
+  CHECK(due <= w.in.now_ms + 10'000);
+  w.in.now_ms = due;
+  w.sweep();
+  CHECK(w.task().status() == v1::DONE);
+  CHECK(w.task().result() == "it runs");
+  CHECK(w.sweep().next_deadline_ms() != due);
+}
+
+TEST_CASE("a task does not wait for ever for what its agent runs beside its turn, and says that it still runs") {
+  work_world w;
+  const auto id = w.waiting();
+  w.in.now_ms += limits::conversation_background().count() - 1;
+  w.sweep();
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.in.now_ms += 1;
+  w.sweep();
+  CHECK(w.task().status() == v1::DONE);
+  CHECK(w.task().result().find("it runs") == 0);
+  CHECK(w.task().result().find("2 of its tasks still run") != std::string::npos);
+  CHECK(w.row(id).background() == 2);
+}
+
+TEST_CASE("an agent that ends while its task waits for what runs beside its turn fails the task, and the next one has none") {
+  for (const bool takes_driver : {false, true}) {
+    work_world w;
+    const auto id = w.waiting();
+    if (takes_driver) {
+      w.ended(id, "killed");
+    } else {
+      auto cmd = w.about(id);
+      cmd.mutable_report_conversation()->set_agent_exited(true);
+      cmd.mutable_report_conversation()->set_reason("exit 1");
+      w.reply(cmd);
+    }
+    CHECK(w.task().status() == v1::FAILED);
+    CHECK(w.task().result().find("beside its turns") != std::string::npos);
+    CHECK(w.row(id).background() == 0);
+    CHECK(w.row(id).background_until_ms() == 0);
+  }
+}
+
+TEST_CASE("what is said to an agent whose task waits is a turn like others, and an interrupt leaves the task in progress") {
+  work_world w;
+  const auto id = w.waiting();
+  const auto said = w.say(id, "and the other");
+  w.in.now_ms += limits::conversation_background().count();
+  w.sweep();
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.send(id, said);
+  w.outcome(id, said, prompt_row::CONSUMED, "2");
+  w.turn(id, "2");
+  auto cmd = w.turn_end(id, "2");
+  cmd.mutable_report_conversation()->mutable_turn_ended()->set_finished(false);
+  cmd.mutable_report_conversation()->mutable_turn_ended()->set_interrupted(true);
+  w.reply(cmd);
+  w.beside(id, 0);
+  w.in.now_ms += limits::conversation_background().count();
+  w.sweep();
+  CHECK(w.task().status() == v1::IN_PROGRESS);
 }
 
 TEST_CASE("an agent that completes its task itself has said how it ends") {

@@ -486,6 +486,27 @@ TEST_CASE("an agent with tasks beside its turns or with an open request is not i
   CHECK_FALSE(w.talk->is_idle());
 }
 
+TEST_CASE("the row knows how many tasks go on beside the turns, after a start of the node too") {
+  told_world w;
+  w.begin();
+  w.connect();
+  internal::FromDriver f;
+  f.mutable_background()->set_running(2);
+  w.says(f);
+  w.says(f);
+  REQUIRE(w.commands.size() == 1);
+  CHECK(w.commands[0].report_conversation().background() == 2);
+  w.row.set_background(2);
+  w.begin();
+  w.connect();
+  CHECK_FALSE(w.talk->is_idle());
+  f.mutable_background()->set_running(0);
+  w.says(f);
+  REQUIRE(w.commands.size() == 2);
+  CHECK(w.commands[1].report_conversation().has_background());
+  CHECK(w.commands[1].report_conversation().background() == 0);
+}
+
 TEST_CASE("what a question was refused is not asked again before something has changed") {
   told_world w;
   w.begin();

@@ -107,6 +107,18 @@ TEST_CASE("what streams is joined and comes with the next hello as the open item
   CHECK_FALSE(w.all.back().has_delta());
 }
 
+TEST_CASE("who comes after a loss hears how many tasks the agent runs beside its turns") {
+  auto w = in_a_turn();
+  w.agent_writes(json{{"type", "system"}, {"subtype", "background_tasks_changed"}, {"tasks", {1, 2}}});
+  w.ends_turn();
+  w.stored(w.last_seq);
+  w.hello(w.last_seq);
+  CHECK(w.ready().background() == 2);
+  w.agent_ends();
+  w.hello(w.last_seq);
+  CHECK(w.ready().background() == 0);
+}
+
 TEST_CASE("a pipe that nobody reads costs deltas, not items, and no memory") {
   auto w = in_a_turn();
   w.pipe_takes = false;
