@@ -3,6 +3,7 @@
 #include <array>
 
 #include "actors/agents/claude_stream.hpp"
+#include "actors/agents/tools.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
@@ -30,12 +31,15 @@ std::string bounded(std::string text, std::size_t bytes) {
 }
 
 internal::Request::Kind kind_of(std::string_view tool) {
-  constexpr std::array files{"Write", "Edit", "MultiEdit", "NotebookEdit"};
   if (tool == question_tool)
     return internal::Request::QUESTION;
-  if (tool == "Bash")
-    return internal::Request::COMMAND;
-  return std::find(files.begin(), files.end(), tool) != files.end() ? internal::Request::FILE : internal::Request::TOOL;
+  if (tool_name(tool).size() != tool.size())
+    return internal::Request::TOOL; // of a server, whatever that does under this name
+  switch (kind_of_tool(tool)) {
+    case tool_kind::runs: return internal::Request::COMMAND;
+    case tool_kind::writes: return internal::Request::FILE;
+    default: return internal::Request::TOOL;
+  }
 }
 
 /// The file that a tool writes; empty when its input names none.
@@ -51,7 +55,7 @@ std::string written_path(std::string_view tool, const json_view::members& input,
 std::string what_names_files(const json_view& input) {
   const json_view::members all{input};
   std::string out;
-  for (const auto* name : {"file_path", "notebook_path", "path", "file", "filePath", "absolute_path"})
+  for (auto name : path_parameters())
     if (auto path = all[name]; path.is_text() && path.raw().size() <= claude_stream::path_bytes_max)
       out += concat({out.empty() ? "{" : ",", json_quoted(name), ":", path.raw()});
   return out.empty() ? out : out + "}";

@@ -1,13 +1,13 @@
 #include "actors/agents/held_paths.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
 #include <fnmatch.h>
 
 #include "actors/agents/json_view.hpp"
+#include "actors/agents/tools.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/shell/protected.hpp"
@@ -17,23 +17,26 @@ namespace swarm::agents {
 
 namespace {
 
-/// A tool of a server whose name says so, mcp__files__read_file.
-bool only_reads(std::string_view tool) {
-  constexpr std::array<std::string_view, 10> words{"read", "get", "list", "search", "find", "view", "show", "stat", "grep", "directory_tree"};
-  const auto at = tool.rfind("__");
-  const auto name = at == tool.npos ? tool : tool.substr(at + 2);
-  return std::any_of(words.begin(), words.end(), [&](auto word) { return name.starts_with(word); }) || tool == "Read" || tool == "Glob" ||
-         tool == "Grep" || tool == "LS" || tool == "NotebookRead";
-}
-
 std::vector<shell::written_path> paths_of(const internal::HookQuestion& q, const std::string& home) {
-  const auto input = json_view::of(q.input());
-  if (q.tool() == "Bash")
-    return shell::paths_written_by(input["command"].text(), {.directory = q.directory(), .home = home});
+  const json_view::members input{json_view::of(q.input())};
+  const auto kind = kind_of_tool(q.tool());
   std::vector<shell::written_path> out;
-  for (const auto* key : {"file_path", "notebook_path", "path", "file", "filePath", "absolute_path"})
-    if (auto path = input[key].text(); !path.empty() && !only_reads(q.tool()))
+  auto add = [&](const std::string& path) {
+    if (!path.empty())
       out.push_back({.path = normalize_path(path, q.directory())});
+  };
+  if (kind == tool_kind::reads)
+    return out;
+  if (kind == tool_kind::runs)
+    for (auto name : script_parameters())
+      if (input[name].is_text())
+        return shell::paths_written_by(input[name].text(), {.directory = q.directory(), .home = home});
+  for (auto name : path_parameters())
+    add(input[name].text());
+  for (const auto& [name, value] : input.all())
+    if (takes_patches(q.tool()) && value.is_text())
+      for (const auto& path : shell::paths_in_envelope(value.text()))
+        add(path);
   return out;
 }
 

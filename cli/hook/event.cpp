@@ -1,5 +1,6 @@
 #include "cli/hook/event.hpp"
 
+#include "actors/agents/tools.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
@@ -18,7 +19,6 @@ namespace swarm::cli {
 namespace {
 
 using domain::text_in;
-using names = std::span<const std::string_view>;
 
 constexpr std::pair<std::string_view, hook_event> events[] = {
   {"session-start", hook_event::session_start}, {"pre-tool-use", hook_event::pre_tool_use},   {"post-tool-use", hook_event::post_tool_use},
@@ -26,25 +26,7 @@ constexpr std::pair<std::string_view, hook_event> events[] = {
   {"notification", hook_event::notification},
 };
 
-// No two agents use one of these names for different things, so one list serves all.
-constexpr std::string_view write_tools[] = {"Write",     "Edit",  "MultiEdit",   "NotebookEdit", "write",     "edit",
-                                            "multiedit", "patch", "apply_patch", "write_file",   "edit_file", "replace"};
-constexpr std::string_view patch_tools[] = {"apply_patch", "patch"};
-constexpr std::string_view shell_tools[] = {"Bash",        "bash",     "shell",       "exec_command",      "shell_command",
-                                            "local_shell", "terminal", "run_command", "run_shell_command", "unified_exec",
-                                            "execute_code"};
-constexpr std::string_view path_keys[] = {"file_path", "filePath", "notebook_path", "absolute_path", "path", "file", "filepath"};
-constexpr std::string_view script_keys[] = {"command", "cmd", "script"};
 constexpr std::string_view directory_keys[] = {"workdir", "cwd", "directory", "dir_path", "dir"};
-// How the name of a tool begins or ends that only looks. One of the other words in it, and it counts as one that writes.
-constexpr std::string_view reading_words[] = {"read", "get",  "list", "search", "find",  "view", "show", "stat", "head",  "tail",
-                                              "grep", "glob", "tree", "cat",    "query", "ls",   "look", "diff", "fetch", "count"};
-constexpr std::string_view writing_words[] = {"write", "edit",   "create", "delete", "remove", "move", "rename",  "update", "replace",
-                                              "patch", "apply",  "insert", "append", "save",   "set",  "put",     "copy",   "make",
-                                              "mkdir", "upload", "exec",   "run",    "shell",  "bash", "command", "chmod",  "touch"};
-constexpr std::string_view envelope_mark = "*** Begin Patch";
-
-bool is_one_of(names list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
 
 /// Whether an account may be called so, also one of a domain: ada@example.org, EXAMPLE\ada. Most texts that begin with ~ name none, and each
 /// question may go to a server.
@@ -122,7 +104,7 @@ void add_path_of_tool(const std::string& text, const tool_place& where, std::vec
 
 void add_envelopes(const json& input, const tool_place& where, std::vector<shell::written_path>& out) {
   auto look = [&](const json& value) {
-    if (value.is_string() && value.get_ref<const std::string&>().find(envelope_mark) != std::string::npos)
+    if (value.is_string() && value.get_ref<const std::string&>().find(agents::patch_mark) != std::string::npos)
       for (const auto& path : shell::paths_in_envelope(value.get_ref<const std::string&>()))
         add_path_of_tool(path, where, out);
   };
@@ -135,32 +117,8 @@ void add_envelopes(const json& input, const tool_place& where, std::vector<shell
 void add_named(const json& input, const tool_place& where, std::vector<shell::written_path>& out) {
   if (!input.is_object())
     return;
-  for (auto key : path_keys)
+  for (auto key : agents::path_parameters())
     add_path_of_tool(text_in(input, key), where, out);
-}
-
-/// read_file, readFile and read-file as "read" and "file".
-std::vector<std::string> words_of(std::string_view name) {
-  std::vector<std::string> out(1);
-  bool small = false;
-  for (char c : name) {
-    bool capital = c >= 'A' && c <= 'Z';
-    bool letter = capital || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if ((capital && small) || (!letter && !out.back().empty()))
-      out.emplace_back();
-    if (letter)
-      out.back() += capital ? static_cast<char>(c + ('a' - 'A')) : c;
-    small = letter && !capital;
-  }
-  if (out.size() > 1 && out.back().empty())
-    out.pop_back();
-  return out;
-}
-
-bool only_reads(std::string_view tool) {
-  auto words = words_of(tool);
-  return (is_one_of(reading_words, words.front()) || is_one_of(reading_words, words.back())) &&
-         std::none_of(words.begin(), words.end(), [](const auto& w) { return is_one_of(writing_words, w); });
 }
 
 /// Every text in it that is a path as a whole.
@@ -203,7 +161,7 @@ std::vector<tool_place> places_of_command(const json& input, const tool_place& w
 /// ["bash", "-lc", "…"] or one text.
 void add_shell(const json& input, const tool_place& where, tool_use& use) {
   json command = input.is_string() ? input : json();
-  for (auto key : script_keys)
+  for (auto key : agents::script_parameters())
     if (command.is_null() && input.is_object() && input.contains(key))
       command = input.at(std::string{key});
   const auto places = places_of_command(input, where);
@@ -212,7 +170,7 @@ void add_shell(const json& input, const tool_place& where, tool_use& use) {
     use.script = command.get<std::string>();
     for (const auto& place : places) {
       add(shell::paths_written_by(use.script, place));
-      if (use.script.starts_with(envelope_mark))
+      if (use.script.starts_with(agents::patch_mark))
         add_envelopes(command, place, use.paths);
     }
   } else if (command.is_array()) {
@@ -224,8 +182,9 @@ void add_shell(const json& input, const tool_place& where, tool_use& use) {
       add(shell::paths_written_by(argv, place));
   } else {
     // Code of another language has other keys.
+    const auto scripts = agents::script_parameters();
     auto is_given = [&](std::string_view key) { return input.contains(key); };
-    use.unreadable = !input.is_object() || input.empty() || std::any_of(std::begin(script_keys), std::end(script_keys), is_given);
+    use.unreadable = !input.is_object() || input.empty() || std::any_of(scripts.begin(), scripts.end(), is_given);
   }
 }
 
@@ -266,26 +225,24 @@ tool_use tool_use_of(const json& event, const shell::place& directory, const acc
   tool_use use;
   use.tool = text_in(event, "tool_name");
   use.unreadable = use.tool.empty();
-  // The tool of an MCP server is named mcp__<server>__<tool>.
-  auto name = std::string_view{use.tool};
-  if (auto mark = name.rfind("__"); name.starts_with("mcp__") && mark != name.npos)
-    name.remove_prefix(mark + 2);
+  const auto kind = agents::kind_of_tool(use.tool);
+  const bool of_server = agents::tool_name(use.tool).size() != use.tool.size();
   static const json none = json::object();
   auto i = event.is_object() ? event.find("tool_input") : event.end();
   const auto& input = event.is_object() && i != event.end() ? *i : none;
-  if (is_one_of(shell_tools, name)) {
+  if (kind == agents::tool_kind::runs) {
     use.what = tool_use::kind::shell;
     add_shell(input, where, use);
-  } else if (is_one_of(write_tools, name)) {
+  } else if (kind == agents::tool_kind::writes) {
     use.what = tool_use::kind::write;
     add_named(input, where, use.paths);
-    if (is_one_of(patch_tools, name))
+    if (agents::takes_patches(use.tool))
       add_envelopes(input, where, use.paths);
     // A tool of this name in somebody's MCP server may write something else than files.
-    use.unreadable = use.paths.empty() && name.size() == use.tool.size();
+    use.unreadable = use.paths.empty() && !of_server;
   }
-  bool ours = name.size() == use.tool.size() && use.what != tool_use::kind::other;
-  if (!ours && !only_reads(name))
+  const bool ours = !of_server && use.what != tool_use::kind::other;
+  if (!ours && kind != agents::tool_kind::reads)
     add_all_named(input, where, use.named);
   if (use.what == tool_use::kind::other)
     return use;
