@@ -175,18 +175,18 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   if (auto path = written_path(head.tool(), input, directory_); head.kind() == internal::Request::FILE && !path.empty())
     head.add_writes()->set_name(path);
   head.set_title(title_of(head, asked, input));
-  request open{.native = native, .call = head.call(), .input = std::string{body.exists() ? body.raw() : "{}"}, .digest = {}};
+  request open{.native = native, .input = std::string{body.exists() ? body.raw() : "{}"}, .digest = {}, .head = {}};
   open.digest = sha256(open.input);
-  open.is_question = head.kind() == internal::Request::QUESTION;
   // A rule does not keep the program from asking again about a path outside of its allowed directories.
-  open.can_be_always = !asked["blocked_path"].is_text() &&
-                       claude_lines::may_keep_rule(asked["permission_suggestions"], asked["tool_name"].text(), input["command"].text());
-  head.set_can_be_always(open.can_be_always);
-  put_request(head, open.input);
-  requests_.insert_or_assign(head.id(), std::move(open));
+  head.set_can_be_always(!asked["blocked_path"].is_text() &&
+                         claude_lines::may_keep_rule(asked["permission_suggestions"], asked["tool_name"].text(), input["command"].text()));
+  open.head = std::move(head);
+  open_request(std::move(open));
 }
 
-void claude_stream::put_request(const internal::Request& head, std::string_view body) {
+void claude_stream::open_request(request open) {
+  const auto& head = open.head;
+  std::string_view body = open.input;
   do {
     auto piece = utf8_prefix(body, request_part_bytes_max);
     body.remove_prefix(piece.size());
@@ -197,6 +197,8 @@ void claude_stream::put_request(const internal::Request& head, std::string_view 
     part.set_body(std::string{piece});
     part.set_last(body.empty());
   } while (!body.empty());
+  const auto id = head.id();
+  requests_.insert_or_assign(id, std::move(open));
 }
 
 void claude_stream::hook_callback(const std::string& native, const members& request) {
@@ -248,7 +250,7 @@ void claude_stream::withdraw(const std::string& id, std::string_view reason) {
 
 void claude_stream::withdraw_calls_of(const std::string& call, std::string_view reason) {
   for (const auto& id : open_requests())
-    if (!call.empty() && requests_[id].call == call)
+    if (!call.empty() && requests_[id].head.call() == call)
       withdraw(id, reason);
 }
 
@@ -325,10 +327,10 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
     return claude_refusal{"The answer is not to what the agent asks now under this id; look at the request again"};
   std::string line;
   const auto input = json_view::of(open.input);
-  const auto parts = open.is_question ? parts_of(input["questions"]) : std::vector<question_part>{};
+  const auto parts = open.is_question() ? parts_of(input["questions"]) : std::vector<question_part>{};
   if (denies(answer, parts)) {
     line = claude_lines::deny(open.native, reason_or(answer.text(), "The user said no"), answer.ends_turn());
-  } else if (open.is_question) {
+  } else if (open.is_question()) {
     auto answers = chosen(answer, parts);
     if (!answers)
       return claude_refusal{"The answer belongs to none of the question's parts; answer with their choices, or deny"};
@@ -336,7 +338,7 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
   } else if (!allows(answer.option())) {
     return claude_refusal{"Answer allow, deny or always"};
   } else {
-    auto why = why_not_allowed(answer, open.can_be_always);
+    auto why = why_not_allowed(answer, open.head.can_be_always());
     if (!why.empty())
       return claude_refusal{std::move(why)};
     line = claude_lines::allow(open.native, answer.edited_input().empty() ? open.input : answer.edited_input(),
@@ -344,6 +346,18 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
   }
   requests_.erase(found);
   return line;
+}
+
+claude_output claude_stream::ask_again(const internal::Answer& answer, std::string_view why) {
+  const auto found = requests_.find(answer.request_id());
+  if (found == requests_.end() || answer.digest() != found->second.digest)
+    return {}; // it asks something else now, and a person knows of it
+  auto open = found->second;
+  withdraw(answer.request_id(), concat({"it is asked again: ", why}));
+  open.head.set_id(names_.name_of(open.native));
+  open.head.set_title(bounded(concat({open.head.title(), " (asked again: ", why, ")"}), title_bytes_max));
+  open_request(std::move(open));
+  return std::exchange(out_, {});
 }
 
 claude_line claude_stream::answer_hook(const internal::HookAnswer& answer) {

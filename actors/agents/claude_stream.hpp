@@ -78,6 +78,8 @@ public:
   claude_line prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts);
   /// Each request is answered once. An answer that is refused for what it says, or because it is to something else, leaves the request open.
   claude_line answer(const internal::Answer&);
+  /// After an answer that was refused for what it says: a person is asked once more, under another name, and is told why.
+  claude_output ask_again(const internal::Answer&, std::string_view why);
   claude_line answer_hook(const internal::HookAnswer&);
   bool waits_for_hook(const std::string& question) const { return hooks_.contains(question); }
   claude_output interrupt();
@@ -111,11 +113,11 @@ private:
   /// A permission or a question that waits for its answer.
   struct request {
     std::string native;
-    std::string call;
-    std::string input;  // JSON as it came
-    std::string digest; // SHA-256 of it
-    bool is_question = false;
-    bool can_be_always = false;
+    std::string input;      // JSON as it came
+    std::string digest;     // SHA-256 of it
+    internal::Request head; // as it was asked, without its body
+
+    bool is_question() const { return head.kind() == internal::Request::QUESTION; }
   };
   enum class control : std::uint8_t { initialize, model, mode };
   /// What was asked of the program, by the id of the request.
@@ -169,7 +171,7 @@ private:
   // claude_requests.cpp
   void control_request(const members& frame);
   void can_use_tool(const std::string& native, const members& request);
-  void put_request(const internal::Request& head, std::string_view body);
+  void open_request(request);
   void hook_callback(const std::string& native, const members& request);
   void control_cancelled(const std::string& native);
   void control_response(const json_view& response);

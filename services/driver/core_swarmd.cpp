@@ -152,8 +152,10 @@ void core::answer(const internal::Answer& a, moment now) {
   auto line = agent_->stream.answer(is_pattern && rules_.are_known() ? once : a);
   if (!line && is_pattern)
     line = agent_->stream.answer(once);
-  if (!line)
-    return refuse(line.failure().why);
+  if (!line) {
+    refuse(line.failure().why);
+    return take(agent_->stream.ask_again(a, line.failure().why), now);
+  }
   agent_->with_pattern.erase(a.request_id());
   if (answered_order_.size() == remembered_max) {
     answered_.erase(answered_order_.front());

@@ -357,6 +357,44 @@ TEST_CASE("a request that the node denies is denied until the driver has heard i
   CHECK(w.count("answer deny") == 2);
 }
 
+TEST_CASE("a decision that the driver refuses has its request end in the log, and what is asked again is another approval") {
+  told_world w;
+  w.begin();
+  w.connect();
+  w.store = [&](const v1::Command& c) {
+    v1::Reply r;
+    if (c.has_request_approval()) {
+      *r.mutable_approval() = approval(std::to_string(w.commands.size()), c.request_approval().body());
+      r.mutable_approval()->set_native_id(c.request_approval().conversation().native_id());
+    } else if (c.has_report_delivery()) {
+      *r.mutable_approval() = decided(approval("1", "{}"), "allow");
+      r.mutable_approval()->set_delivery(c.report_delivery().delivery());
+    }
+    return r;
+  };
+  w.says(request("r", "{}"));
+  auto a = decided(approval("1", "{}"), "allow");
+  a.set_native_id("r");
+  w.talk->approval_is(a, w.revision + 1);
+  w.settle();
+  w.talk->answer_judged("1", {});
+  w.settle();
+  internal::FromDriver refused, withdrawn;
+  refused.mutable_answer_state()->set_request_id("r");
+  refused.mutable_answer_state()->set_text("no such option");
+  w.says(refused);
+  withdrawn.mutable_withdrawn()->set_request_id("r");
+  w.says(withdrawn);
+  w.says(request("r/2", "{}"));
+  std::vector<std::string> story;
+  for (const auto& i : w.items)
+    story.push_back(i.kind() == v1::CONVERSATION_NOTICE ? i.title() : i.state() + " " + i.approval_id());
+  CHECK(story == std::vector<std::string>{"asked 1", "not-delivered", "withdrawn 1", "asked 3"});
+  REQUIRE(w.commands.size() == 3);
+  CHECK(w.commands[1].report_delivery().delivery() == v1::Approval::REFUSED);
+  CHECK(w.commands[2].request_approval().request_key() != w.commands[0].request_approval().request_key());
+}
+
 TEST_CASE("the body of a large request is a blob that the approval names") {
   told_world w;
   w.begin();

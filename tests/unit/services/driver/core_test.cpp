@@ -342,6 +342,28 @@ TEST_CASE("an answer to what the agent asked before under this id is refused and
   CHECK(w.answers().back().delivered());
 }
 
+TEST_CASE("an answer that the agent cannot be given has a person asked again and says why, so that the agent does not wait for ever") {
+  auto w = in_a_turn();
+  w.asks("r");
+  w.answer("r", "perhaps");
+  REQUIRE(w.answers().size() == 1);
+  CHECK_FALSE(w.answers()[0].delivered());
+  REQUIRE(w.kept.size() >= 2);
+  const auto& withdrawn = w.kept[w.kept.size() - 2];
+  CHECK(withdrawn.withdrawn().request_id() == "r");
+  const auto& again = w.kept.back().request();
+  CHECK(again.id() == "r/2");
+  CHECK(again.last());
+  CHECK(again.body() == R"({"file_path":"/repo/x"})");
+  CHECK(again.title().find("Write: /repo/x (asked again: Answer allow, deny or always") == 0);
+  CHECK(again.writes(0).name() == "/repo/x");
+  w.answer("r", "allow"); // the old name is over
+  CHECK_FALSE(w.answers().back().delivered());
+  w.answer("r/2", "allow");
+  CHECK(w.answers().back().delivered());
+  CHECK(w.lines_with("\"behavior\":\"allow\"") == 1);
+}
+
 TEST_CASE("an answer to several parts is known again however its map is written") {
   auto w = in_a_turn();
   json questions = json::array();
