@@ -174,6 +174,8 @@ void put_permissions(const transaction&, v1::Conversation&, v1::Conversation::Pe
 bool end_bypass(v1::Conversation&, std::int64_t now_ms);
 /// For a sweep: end_bypass, stored and announced.
 bool settle_permissions(transaction&, v1::Conversation&);
+/// For a sweep: the row is a copy, of a conversation that another node has with its log and its agent. It is lost here.
+bool settle_foreign(transaction&, v1::Conversation&);
 /// For a sweep: a task that has waited long enough for what its agent runs beside its turns is done with the last words.
 bool settle_background(transaction&, v1::Conversation&);
 /// After "always": the approval's pattern is allowed from now on. Refuses when no more patterns fit.

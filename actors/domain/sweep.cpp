@@ -351,6 +351,7 @@ private:
         more_ = true;
         return;
       }
+      settle_foreign(tx_, c);
       settle_permissions(tx_, c);
       settle_background(tx_, c);
     }

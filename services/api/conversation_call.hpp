@@ -34,7 +34,8 @@ void with_conversation(Self* self, const std::shared_ptr<service_environment>& s
           return refuse({grpc::StatusCode::NOT_FOUND, "no conversation " + q->list_conversations().id() + "; `swarmctl chat list` shows them"});
         const auto& row = a->conversations().conversations(0);
         if (row.node_id() != service->node->facts.node_id)
-          return refuse({grpc::StatusCode::FAILED_PRECONDITION, "what was said in this conversation is kept on the node " + row.node_id()});
+          return refuse(
+            {grpc::StatusCode::FAILED_PRECONDITION, "what was said in this conversation is kept on the node " + row.node_id() + "; read it there"});
         next(row);
       },
       [refuse](caf::error& e) { refuse(to_status(e)); });

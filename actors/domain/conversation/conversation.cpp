@@ -96,6 +96,39 @@ void forget_oldest_ended(transaction& tx) {
 
 } // namespace
 
+bool is_here(const transaction& tx, const v1::Conversation& c) { return c.node_id() == tx.in().node_id; }
+
+std::optional<v1::Reply> check_here(const transaction& tx, const v1::Conversation& c) {
+  if (is_here(tx, c))
+    return std::nullopt;
+  return refuse(v1::Refusal::STATE,
+                "The agent of this conversation and what was said are on the node " + c.node_id() +
+                  "; this node has a copy of the row. Go on there, or delete the copy: swarmctl chat delete " + c.id(),
+                c.id());
+}
+
+bool settle_foreign(transaction& tx, conversation& c) {
+  if (is_here(tx, c) || c.state() == conversation::LOST || c.state() == conversation::ENDED)
+    return false;
+  const auto why = "its log and its agent are on the node " + c.node_id() + ", and this store is a copy";
+  stop_waiting(tx, c, why);
+  if (auto spawn = tx.get<v1::Spawn>(key(c.spawn_id())); spawn && is_live(*spawn)) {
+    spawn->set_status(v1::Spawn::ENDED);
+    spawn->set_reason(host_lost);
+    spawn->set_ended_at_ms(tx.in().now_ms);
+    tx.put(*spawn);
+    tx.event("spawn.ended", spawn->id(), {{"reason", host_lost}, {"task_id", spawn->task_id()}, {"attempt", spawn->attempt()}});
+    if (auto session = tx.get<v1::Session>(key(spawn->session_id())); session && !spawn->session_id().empty())
+      end_session(tx, *session, "instance.deregistered", false, nullptr);
+  }
+  lose_driver(tx, c, why);
+  c.set_state(conversation::LOST);
+  c.set_held(false);
+  c.set_reason(why);
+  put_changed(tx, c);
+  return true;
+}
+
 std::optional<v1::Reply> check_room_for_conversation(const transaction& tx) {
   if (tx.count<conversation>({.scope = tx.scope(), .open = true}) < limits::conversations_open_max())
     return std::nullopt;
@@ -199,6 +232,8 @@ v1::Reply resume_conversation(transaction& tx, const v1::ResumeConversation& r) 
   auto c = find_conversation(tx, r.conversation_id());
   if (!c)
     return no_conversation(r.conversation_id());
+  if (auto elsewhere = check_here(tx, *c))
+    return *elsewhere;
   if (c->state() == conversation::ENDED) {
     if (has_driver(tx, *c))
       return refuse(v1::Refusal::STATE, "Its agent has not ended yet. Try again in a moment.", c->id());
@@ -248,7 +283,7 @@ v1::Reply delete_conversation(transaction& tx, const v1::DeleteConversation& d) 
   const auto c = find_conversation(tx, d.conversation_id());
   if (!c)
     return done;
-  const bool rests = c->state() == conversation::ENDED || (c->state() == conversation::SUSPENDED && c->queued() == 0);
+  const bool rests = c->state() == conversation::ENDED || !is_here(tx, *c) || (c->state() == conversation::SUSPENDED && c->queued() == 0);
   if (!rests || has_driver(tx, *c))
     return refuse(v1::Refusal::STATE,
                   c->state() == conversation::ENDED ? "Its agent has not ended yet. Try again in a moment."

@@ -103,7 +103,7 @@ std::optional<conversation> conversation_for(const transaction& tx, const std::s
   const auto session = tx.get<v1::Session>(key(session_id));
   const auto spawn = session && !session->spawn_id().empty() ? tx.get<v1::Spawn>(key(session->spawn_id())) : std::nullopt;
   auto c = spawn && !spawn->conversation_id().empty() ? find_conversation(tx, spawn->conversation_id()) : std::nullopt;
-  if (c && (c->session_id() != session_id || c->state() == conversation::ENDED))
+  if (c && (c->session_id() != session_id || c->state() == conversation::ENDED || !is_here(tx, *c)))
     c.reset();
   return c;
 }
@@ -271,6 +271,8 @@ v1::Reply send_prompt(transaction& tx, const v1::SendPrompt& s) {
     return *refused;
   if (auto wrong = check_attachments(s))
     return *wrong;
+  if (auto elsewhere = check_here(tx, *c))
+    return *elsewhere;
   if (c->state() == conversation::ENDED)
     return refuse(v1::Refusal::STATE, "The conversation was stopped. Resume it first: swarmctl chat resume " + c->id(), c->id());
   if (is_queue_full(tx, *c))

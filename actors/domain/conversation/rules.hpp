@@ -78,6 +78,10 @@ bool is_instruction(const v1::Conversation&, const v1::Prompt&);
 
 // -- conversation.cpp -----------------------------------------------------------------------
 
+/// Its log and its agent are on this node.
+bool is_here(const transaction&, const v1::Conversation&);
+/// Refuses what would need them where they are not.
+std::optional<v1::Reply> check_here(const transaction&, const v1::Conversation&);
 std::optional<v1::Reply> check_room_for_conversation(const transaction&);
 /// There is a driver for this agent.
 std::optional<v1::Reply> check_driven(const std::string& harness);

@@ -173,6 +173,33 @@ TEST_CASE("a deleted conversation leaves what it has cost, and nothing that was 
   CHECK(w.remove(id).has_done());
 }
 
+TEST_CASE("in a store that was copied to another node its conversations are lost, refuse what needs their agent and can be deleted") {
+  conversation_world w;
+  const auto id = w.running();
+  const auto rests = w.start({});
+  const auto asked = w.ask(id);
+  const auto waiting = w.say(id);
+  w.in.node_id = "node-2";
+  w.sweep();
+  for (const auto& one : {id, rests}) {
+    CHECK(w.state(one) == conversation::LOST);
+    CHECK(w.row(one).reason().find("node-1") != std::string::npos);
+    const auto refused = w.reply(w.prompting(one)).refusal();
+    CHECK(refused.code() == v1::Refusal::STATE);
+    CHECK(refused.text().find("node-1") != std::string::npos);
+    CHECK(w.resume(one).refusal().code() == v1::Refusal::STATE);
+  }
+  CHECK(w.row(id).open_turn().empty());
+  CHECK(w.prompt(waiting).state() == prompt_row::UNDELIVERABLE);
+  CHECK_FALSE(w.approval(asked.id()).withdrawn().empty());
+  CHECK_FALSE(domain::is_live(w.driver(id)));
+  w.sweep();
+  CHECK(w.state(id) == conversation::LOST);
+  CHECK(w.remove(id).has_done());
+  CHECK(w.remove(rests).has_done());
+  CHECK(w.rows.total<conversation>({}) == 0);
+}
+
 TEST_CASE("the spawn of a conversation stays as long as it does, and old prompts and costs go") {
   conversation_world w;
   auto id = w.running();
