@@ -219,7 +219,7 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
   question.set_call(claude_id(input["tool_use_id"].text()));
   question.set_after(after);
   auto asked = std::string{input["tool_input"].raw()};
-  if (const bool is_long = asked.size() > part_bytes_max) {
+  if (const bool is_long = asked.size() > hook_bytes_max) {
     asked = kind_of(question.tool()) == internal::Request::COMMAND ? std::string{} : what_names_files(input["tool_input"]);
     question.set_too_long(is_long && asked.empty());
   }
@@ -346,6 +346,11 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
   }
   requests_.erase(found);
   return line;
+}
+
+std::optional<std::pair<internal::Request, std::string_view>> claude_stream::asked_under(const std::string& request) const {
+  const auto found = requests_.find(request);
+  return found == requests_.end() ? std::nullopt : std::optional{std::pair{found->second.head, std::string_view{found->second.input}}};
 }
 
 claude_output claude_stream::ask_again(const internal::Answer& answer, std::string_view why) {

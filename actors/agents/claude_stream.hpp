@@ -50,7 +50,8 @@ private:
 class claude_stream {
 public:
   static constexpr std::size_t line_bytes_max = 64 * limits::mib;
-  static constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max; // of an item, a delta and a hook's input
+  static constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max; // of an item and a delta
+  static constexpr std::size_t hook_bytes_max = limits::hook_script_bytes_max; // of what a tool of a hook question is given
   static constexpr std::size_t request_part_bytes_max = 32 * limits::kib;      // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
   static constexpr std::size_t streamed_bytes_max = 4 * limits::mib;   // that are kept of an item that is not final
@@ -78,6 +79,8 @@ public:
   claude_line prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts);
   /// Each request is answered once. An answer that is refused for what it says, or because it is to something else, leaves the request open.
   claude_line answer(const internal::Answer&);
+  /// What waits for an answer, without its body and with it; null when nothing does under this name.
+  std::optional<std::pair<internal::Request, std::string_view>> asked_under(const std::string& request) const;
   /// After an answer that was refused for what it says: a person is asked once more, under another name, and is told why.
   claude_output ask_again(const internal::Answer&, std::string_view why);
   claude_line answer_hook(const internal::HookAnswer&);

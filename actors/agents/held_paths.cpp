@@ -1,42 +1,110 @@
 #include "actors/agents/held_paths.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
-#include <vector>
+#include <tuple>
+#include <utility>
 
 #include <fnmatch.h>
 
 #include "actors/agents/json_view.hpp"
 #include "actors/agents/tools.hpp"
+#include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/shell/protected.hpp"
-#include "actors/shell/writes.hpp"
 
 namespace swarm::agents {
 
 namespace {
 
-std::vector<shell::written_path> paths_of(const internal::HookQuestion& q, const std::string& home) {
+constexpr int nesting_max = 16;         // of a tool's input
+constexpr std::size_t texts_max = 4096; // of it that are looked at
+
+/// The paths of one question, in the order in which they are met.
+class path_list {
+public:
+  path_list(const internal::HookQuestion& q, const shell::place& place, std::size_t most) : place_(place), most_(most), cut_(q.too_long()) {
+    if (!q.directory().empty())
+      place_.directory = q.directory();
+  }
+
+  void add_script(const std::string& script) {
+    if (script.size() > limits::hook_script_bytes_max)
+      cut_ = true;
+    else
+      for (auto& w : shell::paths_written_by(script, place_))
+        add(std::move(w));
+  }
+  /// As it stands, and as a program reads it that knows of home directories and URIs.
+  void add_text(std::string_view text) {
+    constexpr std::string_view of_file = "file://";
+    if (text.empty() || text.size() > limits::path_bytes_max() || text.find('\0') != text.npos)
+      return;
+    add({.path = normalize_path(text, place_.directory)});
+    if (text.starts_with(of_file))
+      text.remove_prefix(std::min(text.find('/', of_file.size()), text.size()));
+    if ((text == "~" || text.starts_with("~/")) && !place_.home.empty())
+      add({.path = normalize_path(concat({place_.home, text.substr(1)}), "/")});
+    else if (text.starts_with('/'))
+      add({.path = normalize_path(text, "/")});
+  }
+  /// Every text in it that may be a path as a whole.
+  void add_texts(const json_view& value, int depth = 0) {
+    cut_ = cut_ || depth > nesting_max;
+    if (cut_)
+      return;
+    if (value.is_object())
+      for (const auto& [name, inner] : json_view::members{value, texts_max + 1}.all())
+        add_texts(inner, depth + 1);
+    else if (value.is_array())
+      for (const auto& inner : value.elements(texts_max + 1))
+        add_texts(inner, depth + 1);
+    else if (value.is_text() && value.raw().size() <= limits::path_bytes_max())
+      if (auto text = value.text(); text.find('\n') == text.npos)
+        add_text(text);
+  }
+
+  bool is_cut() const noexcept { return cut_; }
+  const std::vector<shell::written_path>& all() const noexcept { return all_; }
+
+private:
+  void add(shell::written_path w) {
+    if (!known_.emplace(w.path, w.tree, w.pattern).second)
+      return;
+    if (all_.size() == most_)
+      cut_ = true;
+    else
+      all_.push_back(std::move(w));
+  }
+
+  shell::place place_;
+  std::size_t most_;
+  std::vector<shell::written_path> all_;
+  std::set<std::tuple<std::string, bool, bool>> known_;
+  bool cut_;
+};
+
+/// What a tool writes by its own parameters.
+path_list paths_of(const internal::HookQuestion& q, const shell::place& place) {
+  path_list out{q, place, limits::hook_paths_max};
   const json_view::members input{json_view::of(q.input())};
   const auto kind = kind_of_tool(q.tool());
-  std::vector<shell::written_path> out;
-  auto add = [&](const std::string& path) {
-    if (!path.empty())
-      out.push_back({.path = normalize_path(path, q.directory())});
-  };
   if (kind == tool_kind::reads)
     return out;
   if (kind == tool_kind::runs)
     for (auto name : script_parameters())
-      if (input[name].is_text())
-        return shell::paths_written_by(input[name].text(), {.directory = q.directory(), .home = home});
+      if (input[name].is_text()) {
+        out.add_script(input[name].text());
+        return out;
+      }
   for (auto name : path_parameters())
-    add(input[name].text());
+    out.add_text(input[name].text());
   for (const auto& [name, value] : input.all())
     if (takes_patches(q.tool()) && value.is_text())
       for (const auto& path : shell::paths_in_envelope(value.text()))
-        add(path);
+        out.add_text(path);
   return out;
 }
 
@@ -45,29 +113,69 @@ bool lies_in(std::string_view path, std::string_view directory) {
 }
 
 /// Writing `w`, by this name, changes what is held.
-bool meets(const shell::written_path& w, const std::string& name, const std::string& held) {
-  if (w.pattern)
+bool meets(const internal::WrittenPath& w, const std::string& name, const std::string& held) {
+  if (w.pattern())
     return fnmatch(name.c_str(), held.c_str(), 0) == 0 || lies_in(name.substr(0, name.find_first_of("*?[\\")), held);
-  return lies_in(name, held) || (w.tree && lies_in(held, name));
+  return lies_in(name, held) || (w.tree() && lies_in(held, name));
 }
+
+template <class Told>
+void put(const tool_writes& writes, Told& told, std::size_t count_max) {
+  std::size_t bytes = 0;
+  told.clear_writes();
+  told.set_more_writes(writes.more);
+  for (const auto& w : writes.paths) {
+    bytes += w.ByteSizeLong() + 4;
+    if (static_cast<std::size_t>(told.writes_size()) == count_max || bytes > limits::approval_writes_bytes_max) {
+      told.set_more_writes(true);
+      return;
+    }
+    *told.add_writes() = w;
+  }
+}
+
+constexpr std::string_view no_agent =
+  ". No agent writes there, whatever it was asked to do. Tell the person what you wanted to change, and go on without it";
 
 } // namespace
 
-held_path held_against(const internal::Locks& held, const internal::HookQuestion& question, const std::string& home) {
-  if (held.paths().empty() && !held.more())
-    return {};
-  if (question.too_long())
-    return {held_path::kind::perhaps};
-  held_path out;
-  for (const auto& w : paths_of(question, home)) {
-    const auto real = w.pattern ? w.path : target_path(w.path);
-    for (const auto& path : held.paths())
-      if (meets(w, w.path, path) || meets(w, real, path) || meets(w, real, real_path(path)))
-        return {held_path::kind::held, path};
-    if (held.more() && out.what == held_path::kind::free)
-      out = {held_path::kind::perhaps, w.path};
+tool_writes writes_of(const internal::HookQuestion& q, const shell::place& place) {
+  const auto paths = paths_of(q, place);
+  tool_writes out{{}, paths.is_cut()};
+  for (const auto& p : paths.all()) {
+    auto& w = out.paths.emplace_back();
+    w.set_name(p.path);
+    w.set_pattern(p.pattern);
+    w.set_tree(p.tree);
+    if (auto real = p.pattern ? p.path : target_path(p.path); real != p.path)
+      w.set_real(std::move(real));
   }
   return out;
+}
+
+void put_writes(const tool_writes& writes, internal::HookQuestion& q) { put(writes, q, limits::hook_paths_max); }
+void put_writes(const tool_writes& writes, internal::Request& r) { put(writes, r, limits::approval_writes_max); }
+
+tool_writes told_writes(const internal::HookQuestion& q) { return {{q.writes().begin(), q.writes().end()}, q.more_writes()}; }
+
+held_path held_against(std::span<const held_file> held, bool more, const tool_writes& writes) {
+  if (held.empty() && !more)
+    return {};
+  for (const auto& w : writes.paths)
+    for (const auto& h : held)
+      for (const auto* name : {&w.name(), w.real().empty() ? &w.name() : &w.real()})
+        if (meets(w, *name, h.name) || meets(w, *name, h.real))
+          return {held_path::kind::held, h.name};
+  if (writes.more)
+    return {held_path::kind::perhaps};
+  return more && !writes.paths.empty() ? held_path{held_path::kind::perhaps, writes.paths.front().name()} : held_path{};
+}
+
+held_path held_against(const internal::Locks& locks, const tool_writes& writes) {
+  std::vector<held_file> held;
+  for (const auto& path : locks.paths())
+    held.push_back({path, path});
+  return held_against(held, locks.more(), writes);
 }
 
 std::string why_held(const held_path& h) {
@@ -77,25 +185,33 @@ std::string why_held(const held_path& h) {
   if (h.what == held_path::kind::held)
     return concat({"A peer holds ", h.path, away});
   if (h.path.empty())
-    return concat({"Peers hold files, and what this tool writes is not known", away});
+    return concat({"Peers hold files, and not all that this tool writes is known", away});
   return concat({"Peers hold more files than the driver knows of, and ", h.path, " may be one of them", away});
 }
 
-bool writes_files(const internal::HookQuestion& question, const std::string& home) {
-  return question.too_long() || !paths_of(question, home).empty();
-}
+bool writes_files(const internal::HookQuestion& q, const shell::place& place) { return q.too_long() || !paths_of(q, place).all().empty(); }
 
-std::string kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion& question, const std::string& home) {
-  for (const auto& w : directories.empty() ? std::vector<shell::written_path>{} : paths_of(question, home))
-    if (const auto* directory = shell::reached_directory(w, directories))
-      return *directory;
-  return {};
-}
-
-std::string no_agent_writes(const std::string& directory) {
-  return concat({directory,
-                 " holds the node's state or swarm's settings, which say who may do what. No agent writes there, whatever it was asked to do. ",
-                 "Tell the person what you wanted to change, and go on without it"});
+kept_out kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion& q, const shell::place& place) {
+  if (directories.empty())
+    return {};
+  auto found = [&](const path_list& paths) -> kept_out {
+    for (const auto& w : paths.all())
+      if (const auto* directory = shell::reached_directory(w, directories))
+        return {concat({"no agent writes ", *directory}),
+                concat({*directory, " holds the node's state or swarm's settings, which say who may do what", no_agent})};
+    if (paths.is_cut())
+      return {"too much at once to be looked at",
+              concat({"This is too much to be looked at, and it may write ", directories.front(), no_agent, ", or do it in smaller parts"})};
+    return {};
+  };
+  const auto kind = kind_of_tool(q.tool());
+  const bool is_of_server = tool_name(q.tool()).size() != q.tool().size();
+  auto out = found(paths_of(q, place));
+  if (!out.rule.empty() || kind == tool_kind::reads || (kind != tool_kind::other && !is_of_server))
+    return out;
+  path_list texts{q, place, texts_max};
+  texts.add_texts(json_view::of(q.input()));
+  return found(texts);
 }
 
 } // namespace swarm::agents

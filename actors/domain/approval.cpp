@@ -267,6 +267,7 @@ void forget(transaction& tx, v1::Approval& a) {
   a.clear_edited_input();
   a.clear_pattern();
   a.clear_answers();
+  a.clear_writes();
   tx.put(a);
 }
 
@@ -340,6 +341,9 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
     a.set_generation(r.conversation().generation());
     a.set_native_id(r.conversation().native_id());
     a.set_pattern(is_permission(what) ? r.conversation().pattern() : std::string{});
+    a.set_tool(r.conversation().tool());
+    *a.mutable_writes() = r.conversation().writes();
+    a.set_more_writes(r.conversation().more_writes());
   }
   put_options(a, r);
   a.set_created_at_ms(tx.in().now_ms);

@@ -63,6 +63,15 @@ std::vector<std::string> fabric_directories(const std::function<std::string(cons
   return out;
 }
 
+std::map<std::string, std::string> file_variables(const std::function<std::string(const std::string&)>& variable) {
+  std::map<std::string, std::string> out;
+  for (const auto* name :
+       {"SWARM_HOME", "SWARM_MCP_PROFILE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "TMPDIR"})
+    if (auto value = variable(name); !value.empty())
+      out.emplace(name, std::move(value));
+  return out;
+}
+
 const std::string* reached_directory(const written_path& written, std::span<const std::string> directories) {
   std::vector<std::vector<std::string>> spellings{parts_of(written.path)};
   if (!written.pattern) {

@@ -1,6 +1,7 @@
 // What a hook does before and after a tool call.
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
+#include "actors/shell/protected.hpp"
 #include "cli/hook/protected.hpp"
 #include "cli/hook/run_internal.hpp"
 #include "cli/rows.hpp"
@@ -71,11 +72,8 @@ void hook_run::watch(const std::vector<v1::LockView>& held) {
 
 /// The directory of the event, and the variables by which scripts reach what the node keeps.
 shell::place hook_run::place_of_tool() const {
-  shell::place out{place_, cli_.env().get("HOME"), {}};
-  for (const auto* name : {"SWARM_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "SWARM_MCP_PROFILE_DIR"})
-    if (auto value = cli_.env().get(name); !value.empty())
-      out.variables.emplace(name, std::move(value));
-  return out;
+  const auto& env = cli_.env();
+  return {place_, env.get("HOME"), shell::file_variables([&](const std::string& name) { return env.get(name); })};
 }
 
 void hook_run::pre_tool_use() {

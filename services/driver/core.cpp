@@ -56,7 +56,7 @@ void core::heard(const internal::ToDriver& frame, moment now) {
     wished(frame, now);
 }
 
-/// Each makes frames: while too many wait to be stored it waits as well.
+/// Prompts, answers and options produce frames, so they wait while too many frames are unstored.
 void core::wished(const internal::ToDriver& frame, moment now) {
   if (out_.waiting() > waiting_frames_max || !later_.empty()) {
     later_bytes_ += frame.ByteSizeLong();

@@ -147,6 +147,7 @@ private:
   void prompt(const internal::PromptPart& part, moment now);
   void prompt_state(const std::string& id, internal::PromptState::State state, std::string_view text, moment now);
   void answer(const internal::Answer& a, moment now);
+  std::string why_not_allowed(const internal::Answer& a) const;
   void answer_state(internal::AnswerState state, moment now);
   void interrupt(const internal::InterruptTurn& i, moment now);
   void set(const internal::SetOption& wish, moment now);
@@ -158,6 +159,8 @@ private:
   // core_agent.cpp: the agent
   void start_if_wanted(moment now);
   bool takes_prompts() const;
+  /// The directory that the agent is in.
+  const std::string& here() const { return agent_->stream.directory().empty() ? settings_.at.directory : agent_->stream.directory(); }
   bool is_busy() const { return !agent_->stream.open_turn().empty() || !agent_->stream.waiting_prompts().empty(); }
   bool is_held_back() const;
   bool may_be_silent() const;

@@ -121,12 +121,12 @@ void core::agent_took(std::size_t bytes, moment now) {
 
 // ---- what it says ----
 
-/// What it says would have no room.
+/// True while the outbox has no room for more of the agent's output.
 bool core::is_held_back() const {
   return out_.unstored_bytes() >= (stopping_ ? limits::driver_ring_bytes : limits::driver_unstored_bytes_max) || out_.is_clogged();
 }
 
-/// Lines that nobody but the agent has asked for: its requests make them, so it has to take them before it is read on.
+/// Bytes queued for the agent that answer its own requests. An agent that asks without reading must not fill memory.
 std::size_t core::unasked_bytes() const {
   auto out = agent_->input.size() - agent_->taken;
   for (const auto& m : agent_->marks)
@@ -187,6 +187,8 @@ void core::take_frame(internal::FromDriver f, moment now) {
     about.set_pid(a.pid);
     if (!about.native_session().empty())
       native_session_ = about.native_session();
+    if (a.introduced && !mode_.empty() && !about.mode().empty()) // it has left the one that was wished for
+      mode_ = about.mode();
     a.introduced = true;
     early_ends_ = 0;
   } else if (f.has_option_state()) {
@@ -226,16 +228,18 @@ void core::take_request(internal::FromDriver part, moment now) {
   if (rule(head, body, now))
     return;
   head.set_pattern(rules_.pattern_of(head, body));
+  agents::put_writes(rules_.writes_of(head, body, here()), head);
   if (!head.pattern().empty())
     a.with_pattern.insert(head.id());
+  else if (rules_.are_known()) // nobody would see the rule that the agent keeps, or could take it back
+    head.set_can_be_always(false);
   for (auto& p : parts)
     keep(std::move(p), now);
 }
 
 bool core::rule(const internal::Request& request, const std::string& body, moment now) {
   auto& a = *agent_;
-  const auto& here = a.stream.directory().empty() ? settings_.at.directory : a.stream.directory();
-  auto verdict = rules_.decide(request, body, here, locks_, now);
+  auto verdict = rules_.decide(request, body, here(), locks_, now);
   if (verdict.what == ruling::kind::ask && body.size() > asked_bytes_max)
     verdict = {ruling::kind::deny, concat({"larger than ", asked_bytes_max / limits::kib, " KiB, and nobody can be asked"}),
                concat({"This is larger than the ", asked_bytes_max / limits::kib, " KiB that a person can be asked about; do it in smaller steps"})};
@@ -264,7 +268,7 @@ bool core::rule(const internal::Request& request, const std::string& body, momen
 }
 
 void core::take_hook(internal::FromDriver f, moment now) {
-  const auto& q = f.hook_question();
+  auto& q = *f.mutable_hook_question();
   if (!q.after()) {
     // No node is needed for it, and it holds while there is none.
     if (auto why = rules_.why_not_run(q); !why.empty()) {
@@ -274,8 +278,14 @@ void core::take_hook(internal::FromDriver f, moment now) {
       answer.set_text(std::move(why));
       return hook_answer(answer);
     }
-    agent_->hooks.insert_or_assign(q.id(), hook{q, now.boot_ms + limits::hook_question_deadline().count()});
+    agents::put_writes(rules_.writes_of(q), q);
   }
+  if (q.ByteSizeLong() > limits::driver_part_bytes_max) {
+    q.clear_input();
+    q.set_too_long(true);
+  }
+  if (!q.after())
+    agent_->hooks.insert_or_assign(q.id(), hook{q, now.boot_ms + limits::hook_question_deadline().count()});
   out_.pass(std::move(f), now);
 }
 
@@ -287,7 +297,7 @@ void core::unanswered_hooks(moment now) {
   for (const auto& q : due) {
     internal::HookAnswer answer;
     answer.set_question_id(q.id());
-    answer.set_text(agents::why_held(agents::held_against(locks_, q, settings_.at.home)));
+    answer.set_text(agents::why_held(agents::held_against(locks_, agents::told_writes(q))));
     answer.set_denied(!answer.text().empty());
     agent_->hooks.erase(q.id());
     auto line = agent_->stream.answer_hook(answer);

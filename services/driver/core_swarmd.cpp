@@ -4,6 +4,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "actors/agents/held_paths.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/text.hpp"
 #include "services/driver/core.hpp"
@@ -116,6 +117,26 @@ void core::answer_state(internal::AnswerState state, moment now) {
   }
 }
 
+/// What was allowed may lead elsewhere by now, and what a person has edited nobody has looked at yet. Empty when nothing is in its way.
+std::string core::why_not_allowed(const internal::Answer& a) const {
+  const auto asked = agent_->stream.asked_under(a.request_id());
+  if (!asked || asked->first.kind() == internal::Request::QUESTION || (a.option() != "allow" && a.option() != "always"))
+    return {};
+  const bool is_edited = !a.edited_input().empty();
+  const std::string_view input = is_edited ? std::string_view{a.edited_input()} : asked->second;
+  if (auto why = rules_.why_kept_out(asked->first, input, here()); !why.empty())
+    return why;
+  if (!is_edited)
+    return {}; // the node has compared it with the locks of this moment
+  const auto held = agents::held_against(locks_, rules_.writes_of(asked->first, input, here()));
+  switch (held.what) {
+    case agents::held_path::kind::free: return {};
+    case agents::held_path::kind::held: return concat({"A peer holds ", held.path, ". Do something else first, and try again later"});
+    case agents::held_path::kind::perhaps: break;
+  }
+  return "Peers hold more files than the driver knows of, and it may write one of them. Do it in smaller parts, or later";
+}
+
 void core::answer(const internal::Answer& a, moment now) {
   if (!is_id(a.request_id()))
     return;
@@ -132,8 +153,9 @@ void core::answer(const internal::Answer& a, moment now) {
     return refuse("The answer is for another attempt of the driver");
   const auto what = digest_of(a);
   if (auto before = answered_.find(a.request_id()); before != answered_.end()) {
-    if (before->second.what != what)
+    if (before->second.what != what && state.digest() != before->second.state.digest())
       return refuse("The agent has another answer to this already");
+    // Also to another answer: its option says what the agent has got.
     if (before->second.seq == 0 || !out_.is_stored(before->second.seq))
       return; // it is told, or will be
     internal::FromDriver f;
@@ -146,10 +168,20 @@ void core::answer(const internal::Answer& a, moment now) {
   // The fabric keeps the pattern, where a person can take it back; the agent would keep a rule that nobody sees. Only a node that has no patterns
   // leaves it to the agent, as far as that can.
   auto once = a;
-  const bool is_pattern = a.option() == "always" && a.edited_input().empty() && agent_->with_pattern.contains(a.request_id());
+  state.set_option(a.option());
+  const bool is_pattern = a.option() == "always" && a.edited_input().empty() && (rules_.are_known() || agent_->with_pattern.contains(a.request_id()));
   if (is_pattern)
     once.set_option("allow");
-  auto line = agent_->stream.answer(is_pattern && rules_.are_known() ? once : a);
+  auto stopped = why_not_allowed(a);
+  if (!stopped.empty()) {
+    state.set_option("deny");
+    state.set_text(bounded(stopped));
+    once.set_option("deny");
+    once.set_text(std::move(stopped));
+    once.clear_edited_input();
+  }
+  const bool is_changed = once.option() == "deny" || (is_pattern && rules_.are_known());
+  auto line = agent_->stream.answer(is_changed ? once : a);
   if (!line && is_pattern)
     line = agent_->stream.answer(once);
   if (!line) {
@@ -162,7 +194,7 @@ void core::answer(const internal::Answer& a, moment now) {
     answered_order_.pop_front();
   }
   answered_order_.push_back(a.request_id());
-  answered_[a.request_id()] = {what, {}, 0};
+  answered_[a.request_id()] = {what, state, 0};
   state.set_delivered(true);
   give_marked(std::move(*line), {.begin = 0, .end = 0, .answer = std::move(state)});
 }

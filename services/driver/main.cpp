@@ -108,7 +108,8 @@ driver::workplace place_of_work() {
   const auto profiles = variable("SWARM_MCP_PROFILE_DIR").empty() ? config + "/swarm-mcp" : variable("SWARM_MCP_PROFILE_DIR");
   return {.directory = std::filesystem::current_path(ec).string(),
           .home = variable("HOME"),
-          .kept_out = shell::fabric_directories(variable, {variable("SWARM_HOME"), profiles})};
+          .kept_out = shell::fabric_directories(variable, {variable("SWARM_HOME"), profiles}),
+          .variables = shell::file_variables(variable)};
 }
 
 int drive(options o) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <optional>
 
-#include "actors/agents/held_paths.hpp"
 #include "actors/agents/json_view.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
@@ -28,16 +27,30 @@ constexpr std::array<std::string_view, 1> for_people{"ExitPlanMode"};
 /// What changes nothing; the agent asks for it outside of its directory.
 constexpr std::array<std::string_view, 7> reading{"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch"};
 /// Names of files and directories that say what is run, or what an agent may do.
-constexpr std::array<std::string_view, 26> deciding{".git",    ".gitconfig", ".gitmodules",   ".claude",  ".claude.json", ".mcp.json",   ".codex",
-                                                    ".gemini", ".opencode",  ".vscode",       ".idea",    ".husky",       ".envrc",      ".npmrc",
-                                                    ".bashrc", ".zshrc",     ".bash_profile", ".profile", ".zprofile",    ".bash_login", ".zshenv",
-                                                    ".ssh",    ".gnupg",     ".config",       ".local",   ".devcontainer"};
+constexpr std::array<std::string_view, 35> deciding{".git",          ".gitconfig",
+                                                    ".gitmodules",   ".gitattributes",
+                                                    ".github",       ".claude",
+                                                    ".claude.json",  ".mcp.json",
+                                                    ".codex",        ".gemini",
+                                                    ".opencode",     ".vscode",
+                                                    ".idea",         ".husky",
+                                                    ".envrc",        ".npmrc",
+                                                    ".yarnrc",       ".yarnrc.yml",
+                                                    ".cargo",        ".bashrc",
+                                                    ".zshrc",        ".bash_profile",
+                                                    ".profile",      ".zprofile",
+                                                    ".bash_login",   ".zshenv",
+                                                    ".ssh",          ".gnupg",
+                                                    ".config",       ".local",
+                                                    ".devcontainer", ".netrc",
+                                                    ".bash_aliases", ".pre-commit-config.yaml",
+                                                    ".circleci"};
 
 /// What a pattern's argument is compared with; nothing when no pattern fits, however the request looks.
 std::optional<std::string> argument_of(const internal::Request& asked, const json_view& body) {
   const json_view::members input{body};
   if (asked.kind() == internal::Request::COMMAND) {
-    // Others change how it runs, as one that leaves the agent's sandbox.
+    // Other members may change how the command runs, for example outside the agent's sandbox.
     constexpr std::array<std::string_view, 4> known{"command", "description", "timeout", "run_in_background"};
     for (const auto& [name, value] : input.all())
       if (!is_one_of(name.text(), known))
@@ -105,10 +118,21 @@ bool permission_rules::is_plain_file_below(const std::string& path) const {
     return false;
   const auto root = real_path(at_.directory);
   const auto file = target_path(path);
-  if (file == root || !is_inside(root, file))
+  if (file == root || !is_inside(root, file) || is_setting_at_home(path) || is_setting_at_home(file))
     return false;
   // By its own name and by that of the link which was named.
   return !has_deciding_name(path_below(root, file)) && !has_deciding_name(path_below(is_inside(at_.directory, path) ? at_.directory : root, path));
+}
+
+/// Many programs keep what they run in a file of this kind.
+bool permission_rules::is_setting_at_home(const std::string& path) const {
+  if (at_.home.empty())
+    return false;
+  const auto real = real_path(at_.home);
+  for (const auto* home : {&at_.home, &real})
+    if (path != *home && is_inside(*home, path) && path_below(*home, path).starts_with('.'))
+      return true;
+  return false;
 }
 
 std::string permission_rules::matching_pattern(const internal::Request& asked, std::string_view body) const {
@@ -123,18 +147,26 @@ std::string permission_rules::matching_pattern(const internal::Request& asked, s
   return {};
 }
 
+agents::tool_writes permission_rules::writes_of(const internal::Request& asked, std::string_view body, const std::string& here) const {
+  return writes_of(as_question(asked, body, here));
+}
+
+std::string permission_rules::why_kept_out(const internal::Request& asked, std::string_view body, const std::string& here) const {
+  return agents::kept_out_of(at_.kept_out, as_question(asked, body, here), at_.place()).reason;
+}
+
 std::string permission_rules::why_not_run(const internal::HookQuestion& question) const {
-  if (auto directory = agents::kept_out_of(at_.kept_out, question, at_.home); !directory.empty())
-    return agents::no_agent_writes(directory);
-  return permissions_.kind() == rule_kind::PLAN && agents::writes_files(question, at_.home) ? std::string{nothing_changes} : std::string{};
+  if (auto out = agents::kept_out_of(at_.kept_out, question, at_.place()); !out.rule.empty())
+    return std::move(out.reason);
+  return permissions_.kind() == rule_kind::PLAN && agents::writes_files(question, at_.place()) ? std::string{nothing_changes} : std::string{};
 }
 
 ruling permission_rules::decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks,
                                 moment now) const {
   const auto question = as_question(asked, body, here);
-  if (auto directory = agents::kept_out_of(at_.kept_out, question, at_.home); !directory.empty())
-    return denied(concat({"no agent writes ", directory}), agents::no_agent_writes(directory));
-  const auto held = agents::held_against(locks, question, at_.home);
+  if (auto out = agents::kept_out_of(at_.kept_out, question, at_.place()); !out.rule.empty())
+    return denied(std::move(out.rule), std::move(out.reason));
+  const auto held = agents::held_against(locks, writes_of(question));
   if (held.what == agents::held_path::kind::held)
     return denied(concat({"a peer holds ", held.path}), concat({"A peer holds ", held.path, ". Do something else first, and try again later"}));
   const auto kind = permissions_.kind();
@@ -161,7 +193,7 @@ std::string permission_rules::pattern_of(const internal::Request& asked, std::st
   const auto argument = argument_of(asked, json_view::of(body));
   if (!argument || argument->empty() || asked.tool().empty() || asked.tool().find_first_of("()") != std::string::npos)
     return {};
-  // The shell makes something else of them each time.
+  // The shell expands these, so the same text may mean different files.
   if (asked.kind() == internal::Request::COMMAND && argument->find_first_of("*?[{~") != std::string::npos)
     return {};
   if (asked.kind() == internal::Request::FILE && !is_plain_file_below(asked.writes(0).name()))

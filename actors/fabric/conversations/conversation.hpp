@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -75,6 +76,12 @@ struct conversation_state {
   std::uint64_t idle_stamp = 0;    // 0 = its agent is not idle
   std::uint64_t stop_stamp = 0;    // 0 = its driver was not told to end
   std::uint64_t resting_stamp = 0; // 0 = its driver has an agent, or has ended
+  struct lock_question {
+    std::optional<internal::HookQuestion> question;     // else the list
+    std::function<void(const lock_verdict*)> told = {}; // null = nobody knows
+  };
+  std::deque<lock_question> lock_questions; // that wait for the one before
+  bool judging = false;
   bool asking_locks = false, locks_changed = false;
   std::map<std::uint64_t, std::function<void()>> timers;
   std::uint64_t next_timer = 1;

@@ -133,7 +133,6 @@ void dialogue::connected(std::string nonce) {
   ready_ = false;
   given_.clear();
   answers_given_.clear();
-  judged_.clear(); // what peers hold may be something else by now
   interrupts_given_ = wishes_given_ = 0;
   locks_given_.clear();
   permissions_given_.clear();

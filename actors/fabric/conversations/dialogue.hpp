@@ -179,6 +179,7 @@ private:
   // dialogue_wishes.cpp
   void wish();
   void wish_rules();
+  void say_changed(const internal::ToDriver&, std::string& given);
   void wish_options();
   void wish_prompts();
   void wish_interrupt();
@@ -218,6 +219,7 @@ private:
   void on_withdrawn(const internal::FromDriver&);
   void end_asked(const internal::FromDriver&);
   void on_answer_state(const internal::FromDriver&);
+  void note_what_it_got(const v1::Approval&, const internal::AnswerState&);
   void write_request(const v1::Approval&, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);
   void take_approval(const v1::Approval&, std::uint64_t revision);
   const v1::Approval* approval_of(const std::string& native_id) const;

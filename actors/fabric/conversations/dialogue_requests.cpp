@@ -13,6 +13,7 @@ namespace {
 using driver = internal::FromDriver;
 
 constexpr std::size_t reason_bytes_max = 1 * limits::kib;
+constexpr std::size_t tool_bytes_max = 256;
 
 v1::Approval::Kind kind_of(internal::Request::Kind k) {
   switch (k) {
@@ -129,6 +130,21 @@ void dialogue::ask_person(const driver& f, std::string body) {
   of.set_native_id(r.id());
   of.set_can_be_always(r.can_be_always());
   of.set_pattern(head(r.pattern(), limits::conversation_pattern_bytes_max));
+  of.set_tool(head(r.tool(), tool_bytes_max));
+  of.set_more_writes(r.more_writes());
+  std::size_t bytes = 0;
+  for (const auto& w : r.writes()) {
+    bytes += w.ByteSizeLong() + 4;
+    if (bytes > limits::approval_writes_bytes_max || static_cast<std::size_t>(of.writes_size()) == limits::approval_writes_max) {
+      of.set_more_writes(true);
+      break;
+    }
+    auto& to = *of.add_writes();
+    to.set_name(w.name());
+    to.set_real(w.real());
+    to.set_pattern(w.pattern());
+    to.set_tree(w.tree());
+  }
   auto about = f;
   about.mutable_request()->clear_body();
   auto answered = [this, about, digest = sha256(body)](const v1::Reply& reply) { before_the_rest([&] { on_asked(about, digest, reply); }); };
@@ -241,12 +257,26 @@ void dialogue::on_withdrawn(const driver& f) {
   done(f.seq());
 }
 
+/// It may have an earlier answer than the one that was given last, or the driver has stopped what was allowed.
+void dialogue::note_what_it_got(const v1::Approval& a, const internal::AnswerState& s) {
+  const bool is_question = a.kind() == v1::Approval::QUESTION || a.kind() == v1::Approval::ELICITATION;
+  if (is_question || s.option().empty())
+    return;
+  auto& why_not = judged_[a.id()];
+  if (s.option() != "deny")
+    why_not.clear();
+  else if (a.decision() != "deny" && why_not.empty())
+    why_not = s.text().empty() ? "it was denied before" : s.text();
+}
+
 void dialogue::on_answer_state(const driver& f) {
   const auto& s = f.answer_state();
   denials_.erase(s.request_id());
   const auto* a = approval_of(s.request_id());
   if (!a || a->delivery() != v1::Approval::PENDING || (!s.digest().empty() && s.digest() != a->action_digest()))
     return done(f.seq());
+  if (s.delivered())
+    note_what_it_got(*a, s);
   const auto checked = judged_.find(a->id());
   const auto overruled = checked == judged_.end() ? std::string{} : checked->second;
   if (s.delivered())

@@ -3,6 +3,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
 #include "actors/fabric/conversations/dialogue.hpp"
 
@@ -105,24 +106,32 @@ void dialogue::wish() {
   send_next();
 }
 
+/// What fits in no frame is not told; then it does not count as told either.
+void dialogue::say_changed(const internal::ToDriver& what, std::string& given) {
+  auto now = what.SerializeAsString();
+  if (now == given)
+    return;
+  auto frame = agents::encode_driver_frame(what);
+  if (frame.empty())
+    return log::warn({"conversation ", row_.id(), ": its driver cannot be told of ", now.size(), " bytes at once"});
+  given = std::move(now);
+  effects_.emplace_back(to_driver{std::move(frame)});
+}
+
 void dialogue::wish_rules() {
   internal::ToDriver rules;
   auto& p = *rules.mutable_permissions();
   p.set_kind(kind_of(row_.permissions()));
   p.set_end_ms(row_.permissions_end_ms());
   *p.mutable_allowed() = row_.allowed();
-  if (auto now = rules.SerializeAsString(); now != permissions_given_) {
-    permissions_given_ = std::move(now);
-    say(rules);
-  }
+  while (rules.ByteSizeLong() > limits::driver_frame_bytes_max && !p.allowed().empty())
+    p.mutable_allowed()->RemoveLast(); // of an earlier version: with fewer patterns a person is asked more often
+  say_changed(rules, permissions_given_);
   if (!locks_)
     return;
   internal::ToDriver held;
   *held.mutable_locks() = *locks_;
-  if (auto now = held.SerializeAsString(); now != locks_given_) {
-    locks_given_ = std::move(now);
-    say(held);
-  }
+  say_changed(held, locks_given_);
 }
 
 /// The same for each life of the node, so that the driver knows a repeat.
@@ -154,6 +163,26 @@ void dialogue::wish_interrupt() {
 
 // -- decisions -----------------------------------------------------------------------------------
 
+namespace {
+
+/// What the driver has seen that it writes. What a person has edited the driver looks at itself, when it has the answer.
+internal::HookQuestion question_of(const v1::Approval& a) {
+  internal::HookQuestion q;
+  q.set_id("approval/" + a.id());
+  q.set_tool(a.tool());
+  q.set_more_writes(a.more_writes() || a.tool().empty()); // asked before this was known
+  for (const auto& w : a.writes()) {
+    auto& to = *q.add_writes();
+    to.set_name(w.name());
+    to.set_real(w.real());
+    to.set_pattern(w.pattern());
+    to.set_tree(w.tree());
+  }
+  return q;
+}
+
+} // namespace
+
 void dialogue::wish_answers() {
   for (auto& [id, d] : denials_)
     if (!std::exchange(d.given, true))
@@ -166,11 +195,7 @@ void dialogue::wish_answers() {
       answers_given_.insert(id);
       give_answer(a);
     } else if (judging_.insert(id).second) {
-      judge_answer check{id, {}};
-      check.question.set_tool(a.kind() == v1::Approval::COMMAND ? "Bash" : "Write");
-      check.question.set_input(a.edited_input().empty() ? a.body() : a.edited_input());
-      check.question.set_directory(row_.directory());
-      effects_.emplace_back(std::move(check));
+      effects_.emplace_back(judge_answer{id, question_of(a)});
     }
   }
 }

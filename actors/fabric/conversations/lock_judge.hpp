@@ -1,4 +1,5 @@
-// Whether a tool may write what peers hold. It follows symbolic links, and a file system that hangs holds nobody else (hence detached).
+// Whether a tool may write what peers hold. Its driver has said what it writes. Only locks' paths are looked at here, for symbolic links; a file
+// system that hangs holds nobody else (hence detached).
 #pragma once
 
 #include <caf/stateful_actor.hpp>
@@ -7,6 +8,8 @@
 #include "actors/fabric/interfaces.hpp"
 
 namespace swarm {
+
+lock_verdict_ptr judge_locks(const lock_case&);
 
 struct lock_judge_state {
   static inline const char* name = "lock-judge";

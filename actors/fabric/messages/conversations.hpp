@@ -81,16 +81,15 @@ using log_pages_ptr = std::shared_ptr<const log_pages>;
 struct lock_case {
   std::string session_id; // whose own locks are in nobody's way
   std::string checkout;   // directory that relative paths of the scope lie in
-  std::string home;       // of the user
   std::vector<v1::LockView> locks;
-  bool more = false; // there were more
-  std::optional<internal::HookQuestion> question;
+  bool more = false;                              // there were more
+  std::optional<internal::HookQuestion> question; // with what the tool would write; else the list is wanted
 };
 using lock_case_ptr = std::shared_ptr<const lock_case>;
 
 struct lock_verdict {
-  std::string why_not; // the tool may not run; empty = it may
-  internal::Locks locks;
+  std::string why_not;   // the tool may not run; empty = it may
+  internal::Locks locks; // for the driver; empty for a question
 };
 using lock_verdict_ptr = std::shared_ptr<const lock_verdict>;
 

@@ -383,10 +383,10 @@ TEST_CASE("a hook is answered once and of a long input only the files that it na
     return w.read({{"type", "control_request"}, {"request_id", id}, {"request", {{"subtype", "hook_callback"}, {"input", input}}}}).said;
   };
   CHECK_FALSE(hook("h", "x")[0].hook_question().too_long());
-  auto long_one = hook("l", std::string(claude_stream::part_bytes_max, 'x'));
+  auto long_one = hook("l", std::string(claude_stream::hook_bytes_max, 'x'));
   CHECK(long_one[0].hook_question().too_long());
   CHECK(long_one[0].hook_question().input().empty());
-  const std::string content(claude_stream::part_bytes_max, 'x');
+  const std::string content(claude_stream::hook_bytes_max, 'x');
   auto with_file = hook("f", content, "Write", "/repo/\"x\"")[0].hook_question();
   CHECK_FALSE(with_file.too_long());
   CHECK(json::parse(with_file.input()) == json{{"file_path", "/repo/\"x\""}});

@@ -15,7 +15,7 @@ std::string held(const std::string& tool, const std::string& input, const std::s
   q.set_tool(tool);
   q.set_input(input);
   q.set_directory("/repo");
-  return held_against(locks, q, "/home/u").path;
+  return held_against(locks, writes_of(q, {.directory = "/repo", .home = "/home/u"})).path;
 }
 
 } // namespace

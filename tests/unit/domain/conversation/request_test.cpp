@@ -35,6 +35,25 @@ TEST_CASE("always is an option where the agent keeps rules") {
   CHECK(w.reply(cmd).approval().options(2) == "always");
 }
 
+TEST_CASE("an approval says which tool waits and what it would write") {
+  conversation_world w;
+  auto id = w.running();
+  auto cmd = w.asking(id);
+  auto& of = *cmd.mutable_request_approval()->mutable_conversation();
+  of.set_tool("Bash");
+  of.set_more_writes(true);
+  of.add_writes()->set_name("/repo/link");
+  of.mutable_writes(0)->set_real("/repo/file");
+  const auto a = w.reply(cmd).approval();
+  CHECK(a.tool() == "Bash");
+  CHECK(a.more_writes());
+  REQUIRE(a.writes_size() == 1);
+  CHECK(a.writes(0).real() == "/repo/file");
+  for (int i = 0; i < static_cast<int>(limits::approval_writes_max); ++i)
+    of.add_writes()->set_name("/repo/x");
+  CHECK(w.reply(cmd).refusal().code() == refusal::INVALID);
+}
+
 TEST_CASE("the same request of an agent is one approval, and with another action the first is withdrawn") {
   conversation_world w;
   auto id = w.running();

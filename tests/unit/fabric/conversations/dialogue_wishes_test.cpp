@@ -138,7 +138,16 @@ v1::Approval approval(const std::string& id, const std::string& body) {
   a.set_kind(v1::Approval::COMMAND);
   a.set_body(body);
   a.set_action_digest(sha256(body));
+  a.set_tool("Bash");
   return a;
+}
+
+internal::FromDriver answer_state(const std::string& request, const std::string& option) {
+  internal::FromDriver f;
+  f.mutable_answer_state()->set_request_id(request);
+  f.mutable_answer_state()->set_delivered(true);
+  f.mutable_answer_state()->set_option(option);
+  return f;
 }
 
 v1::Approval decided(v1::Approval a, const std::string& how) {
@@ -333,6 +342,24 @@ TEST_CASE("a prompt that steers goes into the open turn and others wait for its 
   CHECK(w.told.back().prompt().steer());
 }
 
+TEST_CASE("a driver hears that something is stored when the log is synced and not before") {
+  told_world w;
+  w.begin();
+  w.connect();
+  internal::FromDriver f;
+  f.mutable_item()->set_id("t");
+  f.mutable_item()->set_kind(internal::ITEM_TEXT);
+  f.mutable_item()->set_body("words");
+  f.mutable_item()->set_last(true);
+  w.says(f);
+  w.says(f);
+  CHECK(w.items.size() == 2);
+  CHECK(w.count("stored") == 0);
+  w.says(request("r", "{}"));
+  CHECK(w.count("stored") >= 1);
+  CHECK(w.told.back().stored().seq() == 3);
+}
+
 TEST_CASE("a request that the node denies is denied until the driver has heard it") {
   told_world w;
   w.begin();
@@ -453,6 +480,99 @@ TEST_CASE("an allowed action that a peer has locked meanwhile is denied with the
   CHECK(w.items[0].state() == "deny");
   CHECK(w.items[0].rule() == "a peer holds it");
   CHECK(w.commands.at(0).report_delivery().delivery() == v1::Approval::REFUSED);
+}
+
+TEST_CASE("an answer is judged by the tool that asked and by what its driver has seen that it writes") {
+  told_world w;
+  w.begin();
+  w.connect();
+  w.store = [&](const v1::Command& c) {
+    v1::Reply r;
+    if (c.has_request_approval())
+      *r.mutable_approval() = approval("1", "");
+    return r;
+  };
+  auto f = request("r-1", std::string(20 * limits::kib, 'b'));
+  f.mutable_request()->set_tool("Write");
+  f.mutable_request()->add_writes()->set_name("/repo/link");
+  f.mutable_request()->mutable_writes(0)->set_real("/repo/file");
+  f.mutable_request()->set_more_writes(true);
+  w.says(f);
+  REQUIRE(w.commands.size() == 1);
+  const auto& of = w.commands[0].request_approval().conversation();
+  CHECK(of.tool() == "Write");
+  CHECK(of.more_writes());
+  REQUIRE(of.writes_size() == 1);
+  auto a = decided(approval("1", ""), "allow");
+  a.set_tool(of.tool());
+  *a.mutable_writes() = of.writes();
+  w.talk->approval_is(a, 7);
+  w.settle();
+  REQUIRE(w.cases.size() == 1);
+  CHECK(w.cases[0].question.tool() == "Write");
+  CHECK(w.cases[0].question.writes(0).real() == "/repo/file");
+  CHECK_FALSE(w.cases[0].question.more_writes());
+  // Asked by a node of an earlier version, which did not keep it.
+  a = decided(approval("2", ""), "allow");
+  a.clear_tool();
+  w.talk->approval_is(a, 8);
+  w.settle();
+  REQUIRE(w.cases.size() == 2);
+  CHECK(w.cases[1].question.more_writes());
+}
+
+TEST_CASE("a decision that was judged is not judged again when the driver is connected anew") {
+  told_world w;
+  w.begin();
+  w.connect();
+  w.talk->approval_is(decided(approval("1", "{}"), "allow"), 1);
+  w.settle();
+  w.talk->answer_judged("1", "");
+  w.settle();
+  CHECK(w.count("answer allow") == 1);
+  w.connect();
+  CHECK(w.cases.size() == 1);
+  CHECK(w.count("answer allow") == 2);
+}
+
+TEST_CASE("what an agent has got already stands in the log and the row, whatever was judged later") {
+  for (const bool got_it : {true, false}) {
+    CAPTURE(got_it);
+    told_world w;
+    w.begin();
+    w.connect();
+    w.talk->approval_is(decided(approval("1", "{}"), "allow"), 1);
+    w.settle();
+    w.talk->answer_judged("1", got_it ? "held" : "");
+    w.settle();
+    w.says(answer_state("r-1", got_it ? "allow" : "deny"));
+    REQUIRE(w.items.size() == 1);
+    CHECK(w.items[0].state() == (got_it ? "allow" : "deny"));
+    CHECK(w.items[0].rule().empty() == got_it);
+    CHECK(w.commands.at(0).report_delivery().delivery() == (got_it ? v1::Approval::DELIVERED : v1::Approval::REFUSED));
+  }
+}
+
+TEST_CASE("rules that fit in no frame are told with fewer patterns, and a list of locks that does not fit is not taken for told") {
+  told_world w;
+  w.row.set_permissions(v1::Conversation::DENY);
+  for (int i = 0; i < 64; ++i)
+    w.row.add_allowed("Bash(" + std::string(1'020, 'x') + std::to_string(i) + ")");
+  w.begin();
+  w.connect();
+  REQUIRE(w.count("permissions") == 1);
+  CHECK(w.told[1].permissions().kind() == internal::Permissions::DENY);
+  CHECK(w.told[1].permissions().allowed_size() > 50);
+  internal::Locks held;
+  for (int i = 0; i < 1'000; ++i)
+    held.add_paths("/repo/" + std::string(100, 'x') + std::to_string(i));
+  w.talk->locks_are(held);
+  w.settle();
+  CHECK(w.count("locks") == 0);
+  held.mutable_paths()->DeleteSubrange(100, held.paths_size() - 100);
+  w.talk->locks_are(held);
+  w.settle();
+  CHECK(w.count("locks") == 1);
 }
 
 TEST_CASE("an answer that fits in no frame becomes a denial that says so") {

@@ -317,13 +317,47 @@ TEST_CASE("a request takes one answer, and the same answer again is told that it
   w.answer("r", "allow");
   REQUIRE(w.answers().size() == 1);
   CHECK(w.answers()[0].delivered());
-  w.answer("r", "deny");
-  CHECK_FALSE(w.answers().back().delivered());
+  CHECK(w.answers()[0].option() == "allow");
+  w.answer("r", "allow");
+  CHECK(w.answers().size() == 1); // it is told, and told again at the next hello
   w.stored(w.last_seq);
   w.answer("r", "allow");
   CHECK(w.answers().back().delivered());
-  CHECK(w.answers().size() == 3);
+  CHECK(w.answers().size() == 2);
   CHECK(w.lines_with("behavior") == 1);
+}
+
+TEST_CASE("another answer to a request is answered with what the agent has got already") {
+  auto w = in_a_turn();
+  w.asks("r");
+  w.answer("r", "allow");
+  w.stored(w.last_seq);
+  w.answer("r", "deny");
+  REQUIRE(w.answers().size() == 2);
+  CHECK(w.answers().back().delivered());
+  CHECK(w.answers().back().option() == "allow");
+  CHECK(w.lines_with("behavior") == 1);
+}
+
+TEST_CASE("a mode that the agent has left by itself is not said to the next one") {
+  driver_world w;
+  w.hello();
+  internal::ToDriver f;
+  f.mutable_set()->set_id("55555555-5555-4555-8555-555555555555");
+  f.mutable_set()->set_mode("plan");
+  w.tell(f);
+  w.prompt(prompt_1);
+  w.introduce();
+  w.agent_writes(
+    json{{"type", "control_response"}, {"response", {{"subtype", "success"}, {"request_id", "swarm-2"}, {"response", {{"mode", "plan"}}}}}});
+  w.begins(prompt_1);
+  w.agent_writes(json{{"type", "system"}, {"subtype", "status"}, {"permissionMode", "default"}});
+  w.ends_turn();
+  w.agent_ends();
+  w.prompt(prompt_2);
+  REQUIRE(w.did(driver::action::kind::start) == 2);
+  const auto& again = w.actions.back().arguments;
+  CHECK(std::find(again.begin(), again.end(), "--permission-mode=plan") == again.end());
 }
 
 TEST_CASE("an answer to what the agent asked before under this id is refused and the request stays open") {
@@ -642,6 +676,14 @@ TEST_CASE("five minutes of silence are told once, and not while a tool runs or a
          {"message", {{"id", "m"}, {"content", json::array({{{"type", "tool_use"}, {"id", "c"}, {"name", "Bash"}, {"input", json::object()}}})}}}});
   w.pass(400'000);
   CHECK(w.notices("silent").size() == 1);
+  w.agent_writes(
+    json{{"type", "user"}, {"message", {{"content", json::array({{{"type", "tool_result"}, {"tool_use_id", "c"}, {"content", "done"}}})}}}});
+  w.asks("r");
+  w.pass(400'000);
+  CHECK(w.notices("silent").size() == 1);
+  w.answer("r", "allow");
+  w.pass(300'000);
+  CHECK(w.notices("silent").size() == 2);
 }
 
 TEST_CASE("a prompt that an agent takes and does not begin is told as silence") {

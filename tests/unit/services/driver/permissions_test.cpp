@@ -194,9 +194,21 @@ TEST_CASE("auto-edit writes plain files below the directory and asks for everyth
     CHECK(outcome(w, "Write", file(repo + path)) == "asked");
   }
   CHECK(outcome(w, "Write", file("/etc/x")) == "asked");
+  for (const auto* path : {"/.pre-commit-config.yaml", "/.github/workflows/ci.yml", "/src/.netrc"})
+    CHECK_MESSAGE(outcome(w, "Write", file(repo + path)) == "asked", path);
   CHECK(outcome(w, "NotebookEdit", {{"file_path", repo + "/x"}, {"notebook_path", "/etc/x"}}) == "asked");
   CHECK(outcome(w, "Write", json::object()) == "asked");
   CHECK(outcome(w, "Bash", command("touch x")) == "asked");
+}
+
+TEST_CASE("auto-edit asks for every file below the home directory whose name begins with a dot") {
+  scratch home;
+  const auto at = home.path.string();
+  auto w = in_a_turn({.directory = at, .home = at});
+  permit(w, kind::AUTO_EDIT);
+  CHECK(outcome(w, "Write", file(at + "/shop/.hidden")) == "allow by auto-edit");
+  for (const auto* path : {"/.vimrc", "/.tmux.conf", "/.any/thing"})
+    CHECK_MESSAGE(outcome(w, "Write", file(at + path)) == "asked", path);
 }
 
 TEST_CASE("a pattern allows its tool or exactly its argument, and no shell line of more than one command") {
@@ -263,6 +275,69 @@ TEST_CASE("no rule lets an agent write where the fabric keeps its state, and no 
   CHECK_FALSE(w.all.back().has_hook_question());
 }
 
+TEST_CASE("a command that is too long to be asked about is looked at all the same, and denied where it writes what no agent writes") {
+  auto w = in_a_turn({.directory = "/home/u", .home = "/home/u", .kept_out = {"/home/u/node"}, .variables = {{"SWARM_HOME", "/home/u/node"}}});
+  const std::string much(limits::driver_part_bytes_max, 'a');
+  w.asks_hook("free", "Bash", command("echo x > y #" + much));
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 0);
+  const auto& told = w.all.back().hook_question();
+  CHECK(told.id() == "free");
+  CHECK(told.too_long());
+  CHECK(told.input().empty());
+  REQUIRE(told.writes_size() == 1);
+  CHECK(told.writes(0).name() == "/repo/y");
+  CHECK_FALSE(told.more_writes());
+  w.asks_hook("long", "Bash", command("echo x > $SWARM_HOME/config.toml #" + much));
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 1);
+  w.asks_hook("longer", "Bash", command("true #" + std::string(limits::hook_script_bytes_max, 'a')));
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 2);
+  std::string touch = "touch";
+  for (std::size_t i = 0; i < limits::hook_paths_max; ++i)
+    touch += " a" + std::to_string(i);
+  w.asks_hook("many", "Bash", command(touch + " b"));
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 3);
+  w.asks_hook("server", "mcp__e__search_replace", {{"target", "/home/u/node/config.toml"}});
+  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 4);
+}
+
+TEST_CASE("what a person has edited is looked at before the agent gets it") {
+  auto w = in_a_turn({.directory = "/repo", .home = "/home/u", .kept_out = {"/home/u/node"}});
+  lock(w, {"/repo/held"});
+  const auto edit = [&](const std::string& id, const std::string& path) {
+    w.asks(id, "Write", file("/repo/x"));
+    internal::ToDriver f;
+    auto& a = *f.mutable_answer();
+    a.set_request_id(id);
+    a.set_generation(1);
+    a.set_option("allow");
+    a.set_digest(test::digest_of(w.kept, id));
+    a.set_edited_input(file(path).dump());
+    w.tell(f);
+    REQUIRE(w.answers().back().delivered());
+    return w.answers().back();
+  };
+  CHECK(edit("free", "/repo/y").option() == "allow");
+  CHECK(w.lines_with("\"behavior\":\"allow\"") == 1);
+  CHECK(edit("node", "/home/u/node/config.toml").option() == "deny");
+  CHECK(edit("held", "/repo/held").option() == "deny");
+  CHECK(w.answers().back().text().find("/repo/held") != std::string::npos);
+  CHECK(w.lines_with("\"behavior\":\"allow\"") == 1);
+  CHECK(w.lines_with("\"behavior\":\"deny\"") == 2);
+}
+
+TEST_CASE("a permission and a hook question say what would be written") {
+  auto w = in_a_turn();
+  w.asks("r", "Bash", command("cp a b; touch c"));
+  const auto& r = w.kept.back().request();
+  REQUIRE(r.writes_size() == 2);
+  CHECK(r.writes(0).name() == "/repo/b");
+  CHECK(r.writes(1).name() == "/repo/c");
+  w.asks("m", "mcp__files__write_file", {{"path", "d"}});
+  CHECK(w.kept.back().request().writes(0).name() == "/repo/d");
+  w.asks_hook("h", "Bash", command("touch c"));
+  CHECK(w.all.back().hook_question().writes(0).name() == "/repo/c");
+}
+
 TEST_CASE("a request that is too large to ask a person is denied unless a rule allows it") {
   auto w = in_a_turn();
   const json large{{"file_path", "/repo/x"}, {"content", std::string(1'100'000, 'x')}};
@@ -320,4 +395,29 @@ TEST_CASE("always of a pattern is kept by the fabric and not by the agent, unles
   older.asks("x", "Task", {{"prompt", "p"}}); // for which the agent has no rule
   older.answer("x", "always");
   CHECK(older.answers().back().delivered());
+}
+
+TEST_CASE("always is offered only with a pattern, so that no rule is kept that nobody sees") {
+  auto w = in_a_turn();
+  permit(w, kind::ASK);
+  for (const auto* text : {"ls ~/x", "ls {a,b}", "ls a?", "npm test"}) {
+    const auto suggestion = json::array({{{"type", "addRules"},
+                                          {"rules", json::array({{{"toolName", "Bash"}, {"ruleContent", text}}})},
+                                          {"behavior", "allow"},
+                                          {"destination", "session"}}});
+    w.agent_writes(json{{"type", "control_request"},
+                        {"request_id", text},
+                        {"request",
+                         {{"subtype", "can_use_tool"},
+                          {"tool_name", "Bash"},
+                          {"input", command(text)},
+                          {"permission_suggestions", suggestion},
+                          {"tool_use_id", "c"}}}});
+    const auto asked = w.kept.back().request();
+    CHECK(asked.can_be_always() == !asked.pattern().empty());
+    w.answer(asked.id(), "always");
+    CHECK(w.answers().back().delivered());
+  }
+  CHECK(w.lines_with("\"behavior\":\"allow\"") == 4);
+  CHECK(w.lines_with("updatedPermissions") == 0);
 }
