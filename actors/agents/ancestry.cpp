@@ -254,6 +254,16 @@ standing standing_of(const process_view& all, const lineage& line, uid_t us, con
   return out;
 }
 
+bool runs_for(const process_view& all, pid_t pid, pid_t agent) {
+  const auto line = lineage_of(all, pid);
+  if (!line)
+    return false;
+  for (const auto& p : line->processes)
+    if (p.pid == agent || recognise(look_at(all, p)))
+      return p.pid == agent;
+  return false;
+}
+
 std::string reason_for_suspicion(const process_view& all, pid_t pid, uid_t us) {
   const auto line = lineage_of(all, pid);
   if (!line)

@@ -70,6 +70,9 @@ standing standing_of(
   const process_view&, const lineage&, uid_t us,
   const std::function<const agent*(const process_stat&)>& is_known_root = [](const process_stat&) { return nullptr; });
 
+/// Whether the agent that a process runs below is this one, and not another that it has started.
+bool runs_for(const process_view&, pid_t, pid_t agent);
+
 /// Why a process is no person's as far as it can be seen from outside of a node: a sentence without its end. Empty when nothing says so.
 std::string reason_for_suspicion(const process_view&, pid_t, uid_t us);
 

@@ -1,5 +1,6 @@
 #include "cli/hook/run.hpp"
 
+#include "actors/agents/ancestry.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
@@ -10,12 +11,23 @@
 #include "gateway/session/ambient_block.hpp"
 
 #include <algorithm>
+#include <charconv>
+
+#include <unistd.h>
 
 namespace swarm::cli {
 
 namespace {
 
 constexpr const char* report_source = "hook";
+
+/// Of the process that a driver has started; 0 = none that is known.
+pid_t driven_agent(const environment& env) {
+  const auto text = env.get("SWARM_DRIVEN");
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
+  return error == std::errc{} && end == text.data() + text.size() ? pid : 0;
+}
 
 } // namespace
 
@@ -26,6 +38,7 @@ hook_run::hook_run(const invocation& cli, const agents::agent& agent, hook_event
     store_(state_directory_, agent.name, agent_session_,
            std::chrono::milliseconds{bounded_by_timeout(cli, limits::hook_call_deadline().count()) / 2}),
     worker_(!cli.env().get("SWARM_MCP_INSTANCE_ID").empty() && !cli.env().get("SWARM_TOKEN").empty()),
+    below_driven_(worker_ && !cli.env().get("SWARM_DRIVEN").empty()),
     deadline_ms_(cli.boot_ms() + bounded_by_timeout(cli, limits::hook_call_deadline().count() * (event == hook_event::session_start ? 2 : 1))) {}
 
 bool hook_run::remember(const std::function<bool(hook_memory&)>& change) {
@@ -86,6 +99,8 @@ v1::Answer hook_run::ask_or_throw(const v1::Query& q) const {
 
 /// Tells the node what the agent does now, unless the node knows it. Best effort: refusals and an unreachable node are ignored.
 void hook_run::report(v1::AgentReport::State state) {
+  if (below_driven_)
+    return;
   auto now = cli_.now_ms();
   // A question is always new: nobody tells a hook that the one before was answered.
   bool known = me_.state == state && state != v1::AgentReport::BLOCKED &&
@@ -184,8 +199,10 @@ std::optional<v1::AgentReport::State> hook_run::notified_state() const {
 // -- the event ----------------------------------------------------------------------------------
 
 void hook_run::run() {
-  // The agent of a conversation asks its driver, and what it does is told by that.
-  if (worker_ && cli_.env().get("SWARM_DRIVEN") == "1")
+  // The agent of a conversation asks its driver, and what it does is told by that. An agent that it starts has no driver: what it writes is looked at
+  // here, and the session's state is not its to tell.
+  const bool is_guard = event_ == hook_event::pre_tool_use || event_ == hook_event::post_tool_use;
+  if (below_driven_ && (!is_guard || agents::runs_for(system_processes(), getpid(), driven_agent(cli_.env()))))
     return;
   // Only the session-start event may start a node.
   if (event_ != hook_event::session_start)

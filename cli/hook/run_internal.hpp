@@ -128,6 +128,7 @@ private:
   std::filesystem::path state_directory_;
   hook_store store_;
   bool worker_;
+  bool below_driven_;        // the agent of a conversation, or something that it has started
   std::int64_t deadline_ms_; // on the boot clock
   hook_memory me_;
   tool_use use_;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include <fcntl.h>
@@ -29,6 +32,13 @@ void reset_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+/// A node that an agent's command has started serves others too.
+bool is_of_node(pid_t pid) {
+  const auto program = executable_of(pid).value_or("");
+  const auto name = std::string_view{program}.substr(program.rfind('/') + 1);
+  return name.starts_with("swarmd") || name.starts_with("swarm-keeper");
+}
+
 [[noreturn]] void run(const std::vector<char*>& argv, int socket, int complaints, pid_t driver) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != driver)
@@ -37,6 +47,7 @@ void reset_signals() {
   if (dup2(socket, 0) < 0 || dup2(socket, 1) < 0 || dup2(complaints, 2) < 0)
     _exit(127);
   reset_signals();
+  setenv("SWARM_DRIVEN", std::to_string(getpid()).c_str(), 1); // no agent that this one starts has a driver
   execvp(argv[0], argv.data());
   const auto text = concat({"cannot run ", argv[0], ": ", reason(errno), "\n"});
   [[maybe_unused]] auto n = write(2, text.data(), text.size());
@@ -82,6 +93,7 @@ agent_process::~agent_process() {
   if (pid_ <= 0)
     return;
   signal(SIGKILL);
+  signal_others(SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -90,9 +102,41 @@ void agent_process::close_input() const { shutdown(socket_.get(), SHUT_WR); }
 void agent_process::signal(int number) const { ::kill(-pid_, number); }
 
 std::vector<process_stat> agent_process::others() const {
-  auto all = list_processes();
-  std::erase_if(all, [this](const auto& p) { return p.group != pid_ || p.pid == pid_ || p.is_dead(); });
-  return all;
+  const auto all = list_processes();
+  std::map<pid_t, const process_stat*> by_pid;
+  for (const auto& p : all)
+    by_pid[p.pid] = &p;
+  const auto driver = getpid();
+  const auto is_ours = [&](const process_stat& p) {
+    if (p.group == pid_)
+      return true;
+    std::vector<pid_t> chain;
+    for (const auto* at = &p; chain.size() <= all.size();) { // it is no snapshot
+      chain.push_back(at->pid);
+      if (at->parent == driver)
+        return std::none_of(chain.begin(), chain.end(), is_of_node);
+      const auto parent = by_pid.find(at->parent);
+      if (parent == by_pid.end())
+        return false;
+      at = parent->second;
+    }
+    return false;
+  };
+  std::vector<process_stat> out;
+  for (const auto& p : all)
+    if (p.pid != pid_ && p.pid != driver && !p.is_dead() && is_ours(p))
+      out.push_back(p);
+  return out;
+}
+
+void agent_process::signal_others(int number) const {
+  for (const auto& p : others())
+    signal_process(p.pid, p.start, number);
+}
+
+void reap_strangers(pid_t agent) {
+  for (siginfo_t dead{}; waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid != 0 && dead.si_pid != agent; dead = {})
+    waitpid(dead.si_pid, nullptr, WNOHANG);
 }
 
 agent_process::how agent_process::ending() const {

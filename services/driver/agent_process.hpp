@@ -15,7 +15,7 @@ class agent_process {
 public:
   /// Throws std::runtime_error when the system has no room for it. What cannot be executed says so on its standard error and exits with 127.
   explicit agent_process(const std::vector<std::string>& argv);
-  /// Ends what is left of the group.
+  /// Ends what is left.
   ~agent_process();
   agent_process(const agent_process&) = delete;
   agent_process& operator=(const agent_process&) = delete;
@@ -27,8 +27,10 @@ public:
 
   void close_input() const;
   void signal(int number) const;
-  /// Live processes of the group beside the agent's own, which keeps the group's number until it is reaped.
+  /// Live processes that it has started beside its own, in whatever group or session; also of its group, whose number its own process keeps until it
+  /// is reaped. A node that was started from here, and what is below it, is none of them.
   std::vector<process_stat> others() const;
+  void signal_others(int number) const;
   struct how {
     int status = 0;
     int signal = 0;
@@ -40,5 +42,8 @@ private:
   pid_t pid_ = 0;
   unique_fd socket_, complaints_, ended_;
 };
+
+/// Processes that others have started and that have ended below this one are not kept dead. All but `agent`, whose end is still to be told.
+void reap_strangers(pid_t agent);
 
 } // namespace swarm::driver

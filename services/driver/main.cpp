@@ -17,6 +17,7 @@
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -115,13 +116,14 @@ driver::workplace place_of_work() {
 int drive(options o) {
   sigset_t ends;
   sigemptyset(&ends);
-  for (int s : {SIGTERM, SIGINT, SIGHUP})
+  for (int s : {SIGTERM, SIGINT, SIGHUP, SIGCHLD})
     sigaddset(&ends, s);
   sigprocmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
   unique_fd signals{signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK)};
   for (int fd : {STDIN_FILENO, STDOUT_FILENO})
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  prctl(PR_SET_CHILD_SUBREAPER, 1); // what the agent's tools leave behind is found below the driver
   o.settings.version = SWARM_VERSION;
   o.settings.at = place_of_work();
   driver::shell shell{std::move(o.settings), std::move(o.argv), signals.get(), system_clock_port()};

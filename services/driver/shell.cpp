@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,7 +19,8 @@ namespace swarm::driver {
 namespace {
 
 constexpr std::size_t read_bytes = 64 * limits::kib;
-constexpr std::size_t others_max = 64; // that are waited for
+constexpr std::size_t others_max = 64;          // that are watched at once
+constexpr std::size_t complaint_reads_max = 16; // after the end: a pipe has at most 1 MiB
 constexpr std::chrono::milliseconds others_grace{1'000};
 
 } // namespace
@@ -26,12 +28,7 @@ constexpr std::chrono::milliseconds others_grace{1'000};
 shell::shell(settings s, std::vector<std::string> argv, int signals, const clock_port& clock)
   : clock_(clock), loop_(clock), core_(std::move(s)), argv_(std::move(argv)) {
   input_ = loop_.watch(STDIN_FILENO, EPOLLIN, [this](std::uint32_t) { read_swarmd(); });
-  const auto ends = loop_.watch(signals, EPOLLIN, [this, signals](std::uint32_t) {
-    std::array<char, 1024> which;
-    while (read(signals, which.data(), which.size()) > 0) {
-    }
-    core_.asked_to_end(now());
-  });
+  const auto ends = loop_.watch(signals, EPOLLIN, [this, signals](std::uint32_t) { read_signals(signals); });
   if (input_ == 0 || ends == 0)
     throw std::runtime_error("standard input has to be a pipe: swarmd starts this program");
 }
@@ -43,6 +40,17 @@ int shell::run() {
     return false;
   });
   return status_;
+}
+
+void shell::read_signals(int signals) {
+  std::array<signalfd_siginfo, 16> which;
+  bool ends = false;
+  for (ssize_t n = 0; (n = read(signals, which.data(), sizeof which)) > 0;)
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n) / sizeof which[0]; ++i)
+      ends = ends || which[i].ssi_signo != SIGCHLD;
+  reap_strangers(agent_ ? agent_->pid() : 0);
+  if (ends)
+    core_.asked_to_end(now());
 }
 
 /// After each batch of events: what the core wants now is what is watched.
@@ -143,6 +151,7 @@ void shell::drop_agent() {
   others_.clear();
   loop_.cancel(std::exchange(patience_, 0));
   agent_.reset();
+  reap_strangers(0);
   end_reported_ = false;
   left_behind_ = 0;
 }
@@ -185,7 +194,7 @@ void shell::read_complaints() {
     loop_.remove(std::exchange(complaints_, 0));
 }
 
-/// Whatever it has left of its group ends before the next agent begins.
+/// Whatever it has left behind ends before the next agent begins.
 void shell::agent_ended() {
   loop_.remove(std::exchange(ended_, 0));
   const auto others = agent_->others();
@@ -194,23 +203,34 @@ void shell::agent_ended() {
     report_end();
     return;
   }
-  agent_->signal(SIGTERM);
-  for (std::size_t i = 0; i < others.size() && i < others_max; ++i)
-    if (auto fd = open_pidfd(others[i].pid)) {
-      const auto token = loop_.watch(fd->get(), EPOLLIN, [this](std::uint32_t) { others_ended(); });
-      others_.emplace_back(token, std::move(*fd));
-    }
+  agent_->signal_others(SIGTERM);
+  watch_others(others);
   patience_ = loop_.after(others_grace, [this] {
     patience_ = 0;
-    agent_->signal(SIGKILL);
+    agent_->signal_others(SIGKILL);
     report_end();
   });
   others_ended();
 }
 
+void shell::watch_others(const std::vector<process_stat>& others) {
+  for (const auto& p : others)
+    if (others_.size() < others_max)
+      if (auto fd = open_pidfd(p.pid)) {
+        const auto token = loop_.watch(fd->get(), EPOLLIN, [this](std::uint32_t) { others_ended(); });
+        others_.emplace_back(token, std::move(*fd));
+      }
+}
+
 void shell::others_ended() {
-  if (!agent_ || !agent_->others().empty())
+  if (!agent_ || end_reported_)
     return;
+  if (const auto left = agent_->others(); !left.empty()) {
+    // Those that were watched have ended, and more than that were there.
+    for (auto& [token, fd] : std::exchange(others_, {}))
+      loop_.remove(token);
+    return watch_others(left);
+  }
   loop_.cancel(std::exchange(patience_, 0));
   report_end();
 }
@@ -220,7 +240,8 @@ void shell::report_end() {
     return;
   for (auto& [token, fd] : others_)
     loop_.remove(std::exchange(token, 0));
-  while (complaints_ != 0) { // what is in the pipe
+  // What is in the pipe. Somebody may still fill it.
+  for (std::size_t reads = 0; complaints_ != 0 && reads < complaint_reads_max; ++reads) {
     std::array<char, read_bytes> buffer;
     const auto n = read(agent_->complaints(), buffer.data(), buffer.size());
     if (n <= 0)

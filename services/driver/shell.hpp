@@ -27,7 +27,9 @@ private:
   void read_agent();
   void write_agent();
   void read_complaints();
+  void read_signals(int signals);
   void agent_ended();
+  void watch_others(const std::vector<process_stat>& others);
   void others_ended();
   void report_end();
   void act();
@@ -45,7 +47,7 @@ private:
   std::vector<std::string> argv_;
   std::unique_ptr<agent_process> agent_;
   event_loop::token input_ = 0, output_ = 0, socket_ = 0, complaints_ = 0, ended_ = 0, timer_ = 0, patience_ = 0;
-  std::vector<std::pair<event_loop::token, unique_fd>> others_; // of the agent's group, after its end
+  std::vector<std::pair<event_loop::token, unique_fd>> others_; // that the agent has left behind, after its end
   std::size_t left_behind_ = 0;
   bool end_reported_ = false;
   bool output_broken_ = false;

@@ -780,6 +780,32 @@ TEST_CASE("a worker is the session it was started as") {
   CHECK(node.ctl_json({"locks", "--as", id}).size() == 1);
 }
 
+TEST_CASE("the hook of an agent that the agent of a conversation has started denies as everywhere, and tells nothing") {
+  test_node node;
+  node.start();
+  node_client operator_client{node};
+  auto token = make_token();
+  auto id = operator_client.execute(operator_client.registration_with_token(token, "role:implementer")).session().session().id();
+  REQUIRE(!id.empty());
+  hold(node, node.session("peer"), "p");
+  const auto config = node.dir().root.string() + "/config.toml";
+  const auto driving = [&](const std::string& pid) {
+    return agent{
+      node, "w", "claude", {}, {{"SWARM_MCP_INSTANCE_ID", id}, {"SWARM_TOKEN", token}, {"SWARM_MCP_DIRECTORY", node.work()}, {"SWARM_DRIVEN", pid}}};
+  };
+  // This program stands for the agent that a driver has started, and the hook runs below it.
+  const auto driven = driving(std::to_string(getpid()));
+  CHECK(driven.before("Write", {{"file_path", config}}).out.empty());
+  CHECK(driven.before("Write", {{"file_path", "p"}}).out.empty());
+  // The process of another agent, as below one that it has started; and what a driver of before has said.
+  for (const auto& other : {std::to_string(node.node_pid()), std::string{"1x"}}) {
+    const auto nested = driving(other);
+    CHECK(!denial(nested.before("Write", {{"file_path", config}})).empty());
+    CHECK(!denial(nested.before("Write", {{"file_path", "p"}})).empty());
+    CHECK(nested.send("session-start").out.empty());
+  }
+}
+
 TEST_CASE("a session whose id is given is taken over in the scope of its row, and stopped by the locks there") {
   test_node node;
   auto leased = [&](const std::string& label) -> std::string {

@@ -77,8 +77,6 @@ std::vector<std::string> worker_environment(const node_facts& facts, const v1::S
         set(env, name, "cat");
   set(env, "SWARM_HOME", facts.dir.root.string());
   set(env, "SWARM_SPAWN_ID", row.id());
-  if (!row.conversation_id().empty()) // the user's own settings may name our hooks
-    set(env, "SWARM_DRIVEN", "1");
   set(env, "SWARM_TOKEN", worker_token(facts, row));
   if (!row.task_id().empty())
     set(env, "SWARM_TASK_ID", row.task_id());

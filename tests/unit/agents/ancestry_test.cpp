@@ -407,3 +407,18 @@ TEST_CASE("random trees are judged as a naive reading of the rules judges them")
         CHECK_MESSAGE(verdict(all, pid) == naive(pid), "round ", round, ", process ", pid);
   }
 }
+
+TEST_CASE("a process runs for the agent that it is below, and not for one above that") {
+  auto all = with_claude();
+  CHECK(runs_for(all, 30, 20));
+  all.add(40, {.parent = 30, .executable = "/home/u/.local/share/claude/versions/2.1.0", .name = "claude"});
+  all.add(50, {.parent = 40, .executable = "/bin/sh"});
+  CHECK(runs_for(all, 50, 40));
+  CHECK_FALSE(runs_for(all, 50, 20));
+  CHECK_FALSE(runs_for(all, 10, 20));
+  CHECK_FALSE(runs_for(all, 999, 20));
+  // A program that is known as no agent's is one when its driver says so.
+  all.add(60, {.parent = 10, .executable = "/opt/own-agent"});
+  all.add(70, {.parent = 60, .executable = "/bin/sh"});
+  CHECK(runs_for(all, 70, 60));
+}

@@ -189,6 +189,41 @@ TEST_CASE("what an agent leaves behind ends with it, and a notice says so") {
   CHECK(gone(static_cast<pid_t>(std::stol(end.text()))));
 }
 
+TEST_CASE("what an agent leaves behind in a session of its own ends with it, and a notice says so") {
+  running d{"setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >&2\n" + one_turn + "; exit 0"};
+  d.hello();
+  d.prompt(test::prompt_1);
+  d.next(turn_ended);
+  d.prompt(test::prompt_2);
+  d.next([](const auto& f) { return f.has_notice() && f.notice().kind() == "left-behind"; });
+  const auto end = d.next(exited).agent_exited();
+  CHECK(gone(static_cast<pid_t>(std::stol(end.text()))));
+}
+
+TEST_CASE("what has lost its parent and ends while the agent works leaves no dead process") {
+  running d{"(setsid true </dev/null >/dev/null 2>&1 &)\n" + one_turn,
+            {"claude", "--generation", "1", "--limits", "conversation_silence=60000", "--", "/bin/sh", "-c"}};
+  d.hello();
+  d.prompt(test::prompt_1);
+  const auto its_pid = static_cast<pid_t>(d.next(started).agent_started().pid());
+  d.next(turn_ended);
+  CHECK(becomes([&] {
+    const auto all = list_processes();
+    return std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.parent == d.pid && p.pid != its_pid; });
+  }));
+  CHECK(read_process(its_pid));
+}
+
+TEST_CASE("the agent is told which process its driver has started") {
+  running d{"echo $SWARM_DRIVEN >&2\n" + one_turn + "; exit 0"};
+  d.hello();
+  d.prompt(test::prompt_1);
+  const auto pid = d.next(started).agent_started().pid();
+  d.next(turn_ended);
+  d.prompt(test::prompt_2);
+  CHECK(d.next(exited).agent_exited().text() == std::to_string(pid) + "\n");
+}
+
 TEST_CASE("an agent that has ended leaves no dead process below a driver that goes on") {
   running d{one_turn + "; exit 0", {"claude", "--generation", "1", "--limits", "conversation_silence=60000", "--", "/bin/sh", "-c"}};
   d.hello();
