@@ -189,8 +189,6 @@ std::string why_held(const held_path& h) {
   return concat({"Peers hold more files than the driver knows of, and ", h.path, " may be one of them", away});
 }
 
-bool writes_files(const internal::HookQuestion& q, const shell::place& place) { return q.too_long() || !paths_of(q, place).all().empty(); }
-
 kept_out kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion& q, const shell::place& place) {
   if (directories.empty())
     return {};

@@ -46,9 +46,6 @@ held_path held_against(const internal::Locks&, const tool_writes&);
 /// The same in words, while no node answers; empty when nothing is in its way.
 std::string why_held(const held_path&);
 
-/// Whether it obviously writes a file, or does not show what it does. Reads the file system.
-bool writes_files(const internal::HookQuestion&, const shell::place&);
-
 /// What no agent writes, and a tool would.
 struct kept_out {
   std::string rule;   // for people; empty = it writes nothing of that

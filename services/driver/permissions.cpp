@@ -26,6 +26,10 @@ constexpr std::string_view nothing_changes = "Nothing may be changed in this con
 constexpr std::array<std::string_view, 1> for_people{"ExitPlanMode"};
 /// What changes nothing; the agent asks for it outside of its directory.
 constexpr std::array<std::string_view, 7> reading{"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch"};
+/// What works on the agent's own notes, or has other tools work, which are looked at themselves.
+constexpr std::array<std::string_view, 11> planning{"AskUserQuestion",    "Task",    "Agent",    "TodoWrite",  "TaskCreate",
+                                                    "TaskUpdate",         "TaskGet", "TaskList", "ToolSearch", "ListMcpResourcesTool",
+                                                    "ReadMcpResourceTool"};
 /// Names of files and directories that say what is run, or what an agent may do.
 constexpr std::array<std::string_view, 35> deciding{".git",          ".gitconfig",
                                                     ".gitmodules",   ".gitattributes",
@@ -158,7 +162,9 @@ std::string permission_rules::why_kept_out(const internal::Request& asked, std::
 std::string permission_rules::why_not_run(const internal::HookQuestion& question) const {
   if (auto out = agents::kept_out_of(at_.kept_out, question, at_.place()); !out.rule.empty())
     return std::move(out.reason);
-  return permissions_.kind() == rule_kind::PLAN && agents::writes_files(question, at_.place()) ? std::string{nothing_changes} : std::string{};
+  const auto& tool = question.tool();
+  const bool may_run = permissions_.kind() != rule_kind::PLAN || is_one_of(tool, reading) || is_one_of(tool, for_people) || is_one_of(tool, planning);
+  return may_run ? std::string{} : std::string{nothing_changes};
 }
 
 ruling permission_rules::decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks,

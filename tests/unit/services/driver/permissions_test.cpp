@@ -161,17 +161,28 @@ TEST_CASE("plan denies what changes something and asks for what reads") {
   CHECK(outcome(w, "ExitPlanMode", {{"plan", "p"}}) == "asked");
 }
 
-TEST_CASE("under plan a tool that writes does not run either when the agent's own settings let it") {
+TEST_CASE("under plan nothing but what reads runs, also when the agent's own settings let it") {
   auto w = in_a_turn();
   permit(w, kind::PLAN);
-  w.asks_hook("write", "Edit", file("/repo/x"));
-  w.asks_hook("shell", "Bash", command("echo x > y"));
-  w.asks_hook("look", "Bash", command("ls"));
-  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 2);
-  CHECK(w.all.back().hook_question().id() == "look");
+  std::size_t denied = 0;
+  const auto runs = [&](const std::string& tool, const json& input) {
+    static int number = 0;
+    w.asks_hook("h" + std::to_string(++number), tool, input);
+    const auto now = w.lines_with("\"permissionDecision\":\"deny\"");
+    return std::exchange(denied, now) == now;
+  };
+  CHECK_FALSE(runs("Edit", file("/repo/x")));
+  CHECK_FALSE(runs("Bash", command("echo x > y")));
+  for (const auto* text : {"touch p1.txt", "mkdir pd", "python3 -c \"open('a', 'w')\"", "ls"})
+    CHECK_FALSE_MESSAGE(runs("Bash", command(text)), text);
+  CHECK_FALSE(runs("mcp__any__tool", json::object()));
+  CHECK_FALSE(runs("mcp__files__read_file", {{"path", "x"}}));
+  CHECK(runs("Read", file("/repo/x")));
+  CHECK(runs("ExitPlanMode", {{"plan", "p"}}));
+  CHECK(runs("Task", {{"prompt", "look"}}));
   permit(w, kind::ASK);
-  w.asks_hook("again", "Edit", file("/repo/x"));
-  CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 2);
+  CHECK(runs("Edit", file("/repo/x")));
+  CHECK(runs("Bash", command("touch p1.txt")));
 }
 
 TEST_CASE("auto-edit writes plain files below the directory and asks for everything else") {
