@@ -3,6 +3,7 @@
 #include <array>
 
 #include "actors/agents/claude_stream.hpp"
+#include "actors/agents/question_parts.hpp"
 #include "actors/agents/tools.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/paths.hpp"
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::size_t title_bytes_max = 1 * limits::kib;
 constexpr std::size_t name_bytes_max = 256;
-constexpr std::size_t questions_max = 4; // as many as the program asks at once
-constexpr std::size_t choices_max = 8;
 constexpr std::size_t reason_bytes_max = 8 * limits::kib;
 constexpr std::size_t models_max = 64;
 constexpr std::size_t commands_max = 256;
@@ -23,7 +22,6 @@ constexpr std::size_t command_bytes_max = 64;
 constexpr std::size_t cancelled_max = 1024; // prompts of one interrupt
 constexpr std::array modes{"default", "acceptEdits", "plan"};
 constexpr std::string_view question_tool = "AskUserQuestion";
-constexpr std::size_t cut_label_bytes = 60; // a choice that long may be the begin of a label
 
 std::string bounded(std::string text, std::size_t bytes) {
   text.resize(utf8_prefix(text, bytes).size());
@@ -75,48 +73,13 @@ std::string title_of(const internal::Request& request, const json_view::members&
   return bounded(std::move(title), title_bytes_max);
 }
 
-/// One part of a question.
-struct question_part {
-  std::string text;  // the agent's
-  std::string shown; // in the request, and by which an answer names it
-  bool many = false;
-  std::vector<std::string> labels = {}; // the agent's
-
-  /// The label that is meant by what a person was shown: all of it, or its begin when it is long.
-  std::string meant_by(const std::string& choice) const {
-    const auto is = [&](const auto& label) { return label == choice; };
-    if (std::any_of(labels.begin(), labels.end(), is))
-      return choice;
-    const auto begins = [&](const auto& label) { return choice.size() >= cut_label_bytes && label.starts_with(choice); };
-    const auto one = std::find_if(labels.begin(), labels.end(), begins);
-    return one != labels.end() && std::none_of(one + 1, labels.end(), begins) ? *one : choice;
-  }
-};
-
-std::vector<question_part> parts_of(const json_view& questions) {
-  std::vector<question_part> out;
-  for (const auto& q : questions.elements(questions_max)) {
-    question_part part{.text = q["question"].text(), .shown = {}, .many = q["multiSelect"].is_true()};
-    const auto is_of_another = [&] {
-      return std::any_of(out.begin(), out.end(), [&](const auto& p) { return p.shown == part.shown && p.text != part.text; });
-    };
-    part.shown = bounded(part.text, title_bytes_max);
-    for (int n = 2; is_of_another(); ++n) // long texts that begin alike
-      part.shown = concat({bounded(part.text, title_bytes_max - 8), " (", n, ")"});
-    for (const auto& o : q["options"].elements(choices_max))
-      part.labels.push_back(o["label"].text());
-    out.push_back(std::move(part));
-  }
-  return out;
-}
-
-void add_choices(internal::Request& request, const json_view& questions) {
-  for (auto& part : parts_of(questions)) {
+void add_choices(internal::Request& request, const json_view& input) {
+  for (auto& part : question_parts(input.raw())) {
     auto& choice = *request.add_choices();
     choice.set_question(std::move(part.shown));
     choice.set_many(part.many);
-    for (auto& label : part.labels)
-      choice.add_options(bounded(std::move(label), name_bytes_max));
+    for (const auto& c : part.choices)
+      choice.add_options(std::string{c.shown()});
   }
 }
 
@@ -171,7 +134,7 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   head.set_kind(kind_of(head.tool()));
   head.set_call(claude_id(asked["tool_use_id"].text()));
   if (head.kind() == internal::Request::QUESTION)
-    add_choices(head, input["questions"]);
+    add_choices(head, body);
   if (auto path = written_path(head.tool(), input, directory_); head.kind() == internal::Request::FILE && !path.empty())
     head.add_writes()->set_name(path);
   head.set_title(title_of(head, asked, input));
@@ -275,13 +238,16 @@ namespace {
 /// A word that is no choice unless the question has it as one.
 bool allows(std::string_view option) { return option == "allow" || option == "always"; }
 
+bool has_label(const question_part& part, const std::string& label) {
+  return std::any_of(part.choices.begin(), part.choices.end(), [&](const auto& c) { return c.label == label; });
+}
+
 /// Whether it says no. A question may have that word as a choice of its own; a denial has its reason.
 bool denies(const internal::Answer& answer, const std::vector<question_part>& parts) {
   if (answer.option() != "deny")
     return false;
   const bool is_plain = answer.text().empty() && !answer.ends_turn() && answer.answers().empty() && parts.size() == 1;
-  const auto& labels = is_plain ? parts.front().labels : std::vector<std::string>{};
-  return std::find(labels.begin(), labels.end(), answer.option()) == labels.end();
+  return !is_plain || !has_label(parts.front(), answer.option());
 }
 
 /// What was chosen, as JSON; nothing when something else was asked.
@@ -291,8 +257,7 @@ std::optional<std::string> chosen(const internal::Answer& answer, const std::vec
     out += concat({out.empty() ? "" : ",", json_quoted(question), ":", json_quoted(choice)});
   };
   if (const auto& option = answer.option(); answer.answers().empty() && parts.size() == 1 && !option.empty()) {
-    const auto& labels = parts.front().labels;
-    if (!allows(option) || std::find(labels.begin(), labels.end(), option) != labels.end())
+    if (!allows(option) || has_label(parts.front(), option))
       add(parts.front().text, parts.front().meant_by(option));
   }
   std::size_t known = 0;
@@ -327,7 +292,7 @@ claude_line claude_stream::answer(const internal::Answer& answer) {
     return claude_refusal{"The answer is not to what the agent asks now under this id; look at the request again"};
   std::string line;
   const auto input = json_view::of(open.input);
-  const auto parts = open.is_question() ? parts_of(input["questions"]) : std::vector<question_part>{};
+  const auto parts = open.is_question() ? question_parts(open.input) : std::vector<question_part>{};
   if (denies(answer, parts)) {
     line = claude_lines::deny(open.native, reason_or(answer.text(), "The user said no"), answer.ends_turn());
   } else if (open.is_question()) {

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 
+#include "actors/agents/question_parts.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
-#include "actors/domain/json_text.hpp"
 
 namespace swarm::cli {
 
 namespace {
 
-// As the driver names the parts of a question.
-constexpr std::size_t question_bytes_max = 1'024;
-constexpr std::size_t label_bytes_max = 256;
-constexpr std::size_t keys_max = 9;
 constexpr std::size_t long_lines = 15;
 
 constexpr const char* answer_option = "answer";
@@ -27,31 +23,17 @@ char key_of(const std::string& option, std::size_t number) {
   return option == "always" ? 'A' : static_cast<char>('1' + number);
 }
 
-std::string text_of(const json& object, const char* name, std::size_t bytes) {
-  return std::string{utf8_prefix(domain::text_in(object, name), bytes)};
-}
-
-question_part part_of(const json& asked) {
-  question_part out;
-  out.question = text_of(asked, "question", question_bytes_max);
-  out.many = asked.contains("multiSelect") && asked.at("multiSelect") == true;
-  if (const auto options = asked.find("options"); options != asked.end() && options->is_array())
-    for (const auto& o : *options)
-      if (o.is_object() && out.choices.size() < keys_max)
-        out.choices.push_back({text_of(o, "label", label_bytes_max), domain::text_in(o, "description")});
-  return out;
-}
-
 } // namespace
 
 std::vector<question_part> question_parts(std::string_view body) {
-  const auto input = domain::parse_json(body);
-  if (!input || !input->is_object() || !input->contains("questions") || !input->at("questions").is_array())
-    return {};
   std::vector<question_part> out;
-  for (const auto& asked : input->at("questions"))
-    if (asked.is_object())
-      out.push_back(part_of(asked));
+  for (auto& part : agents::question_parts(body)) {
+    auto& to = out.emplace_back();
+    to.question = std::move(part.shown);
+    to.many = part.many;
+    for (const auto& c : part.choices)
+      to.choices.push_back({std::string{c.shown()}, c.description});
+  }
   return out;
 }
 
