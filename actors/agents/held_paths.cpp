@@ -31,11 +31,14 @@ public:
   }
 
   void add_script(const std::string& script) {
-    if (script.size() > limits::hook_script_bytes_max)
+    if (script.size() > limits::hook_script_bytes_max) {
       cut_ = true;
-    else
-      for (auto& w : shell::paths_written_by(script, place_))
-        add(std::move(w));
+      return;
+    }
+    auto written = shell::paths_written_by(script, place_);
+    cut_ = cut_ || written.size() > limits::hook_paths_max; // the others are not among them
+    for (auto& w : written)
+      add(std::move(w));
   }
   /// As it stands, and as a program reads it that knows of home directories and URIs.
   void add_text(std::string_view text) {

@@ -218,6 +218,7 @@ private:
   void on_ruled(const internal::FromDriver&);
   void on_withdrawn(const internal::FromDriver&);
   void end_asked(const internal::FromDriver&);
+  void on_hook_question(const internal::HookQuestion&);
   void on_answer_state(const internal::FromDriver&);
   void note_what_it_got(const v1::Approval&, const internal::AnswerState&);
   void write_request(const v1::Approval&, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);

@@ -98,10 +98,7 @@ void dialogue::handle(const driver& f) {
     case driver::kWithdrawn: return on_withdrawn(f);
     case driver::kTurnStarted: return on_turn_started(f);
     case driver::kTurnEnded: return on_turn_ended(f);
-    case driver::kHookQuestion:
-      if (!f.hook_question().after())
-        effects_.emplace_back(judge{f.hook_question()});
-      return;
+    case driver::kHookQuestion: return on_hook_question(f.hook_question());
     case driver::kPromptState: return on_prompt_state(f);
     case driver::kAnswerState: return on_answer_state(f);
     case driver::kOptionState: return on_option_state(f);

@@ -61,7 +61,7 @@ const v1::Approval* dialogue::approval_of(const std::string& native_id) const {
   return found;
 }
 
-/// Nothing of it is dealt with before its last part, so a driver that is asked again tells all of it.
+/// A request is dealt with when its last part has come. Until then its driver tells all parts again.
 void dialogue::on_request(const driver& f) {
   if (request_.size() + f.request().body().size() > limits::conversation_blob_bytes_max())
     request_is_cut_ = true;
@@ -255,6 +255,19 @@ void dialogue::on_withdrawn(const driver& f) {
       take_approval(r.approval(), r.revision());
   });
   done(f.seq());
+}
+
+/// What writes nothing is in nobody's way, and needs no look at locks.
+void dialogue::on_hook_question(const internal::HookQuestion& q) {
+  if (q.after())
+    return;
+  if (!q.writes().empty() || q.more_writes()) {
+    effects_.emplace_back(judge{q});
+    return;
+  }
+  internal::HookAnswer free;
+  free.set_question_id(q.id());
+  judged(free);
 }
 
 /// It may have an earlier answer than the one that was given last, or the driver has stopped what was allowed.

@@ -165,12 +165,15 @@ void dialogue::wish_interrupt() {
 
 namespace {
 
+/// Nor does it show that there is more. What a node of an earlier version has asked for says neither.
+bool writes_nothing(const v1::Approval& a) { return a.writes().empty() && !a.more_writes() && !a.tool().empty(); }
+
 /// What the driver has seen that it writes. What a person has edited the driver looks at itself, when it has the answer.
 internal::HookQuestion question_of(const v1::Approval& a) {
   internal::HookQuestion q;
   q.set_id("approval/" + a.id());
   q.set_tool(a.tool());
-  q.set_more_writes(a.more_writes() || a.tool().empty()); // asked before this was known
+  q.set_more_writes(a.more_writes() || a.tool().empty());
   for (const auto& w : a.writes()) {
     auto& to = *q.add_writes();
     to.set_name(w.name());
@@ -191,7 +194,7 @@ void dialogue::wish_answers() {
     const auto& a = known.row;
     if (a.delivery() != v1::Approval::PENDING || answers_given_.contains(id))
       continue;
-    if (!allows(a) || judged_.contains(id)) {
+    if (!allows(a) || writes_nothing(a) || judged_.contains(id)) {
       answers_given_.insert(id);
       give_answer(a);
     } else if (judging_.insert(id).second) {

@@ -77,6 +77,10 @@ TEST_CASE("of a command that writes more files than are looked at nobody says th
   CHECK(held_against({}, many).what == held_path::kind::free);
   CHECK(kept("Bash", touch(most, "/home/u/node/config.toml")) == "too much at once to be looked at");
   CHECK(kept("Bash", touch(most - 2, "b")).empty());
+  std::string same = "touch";
+  for (int i = 0; i <= most; ++i)
+    same += " a";
+  CHECK(writes("Bash", {{"command", same + " held"}}).more);
 }
 
 TEST_CASE("a question tells as many paths as have room, and that there are more") {

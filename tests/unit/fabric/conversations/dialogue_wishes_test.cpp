@@ -19,6 +19,7 @@ struct told_world {
   std::vector<v1::ConversationItem> items;
   std::vector<std::string> blobs;
   std::vector<dialogue::judge_answer> cases;
+  std::vector<internal::HookQuestion> hooks;
   std::vector<std::uint32_t> interrupts;
   std::function<v1::Reply(const v1::Command&)> store;
   bool full = false; // no blob has room
@@ -115,6 +116,8 @@ private:
       talk->blob_kept(full ? "there is no room" : "");
     } else if (auto* j = std::get_if<dialogue::judge_answer>(&e)) {
       cases.push_back(*j);
+    } else if (auto* h = std::get_if<dialogue::judge>(&e)) {
+      hooks.push_back(h->question);
     }
   }
 };
@@ -139,6 +142,7 @@ v1::Approval approval(const std::string& id, const std::string& body) {
   a.set_body(body);
   a.set_action_digest(sha256(body));
   a.set_tool("Bash");
+  a.add_writes()->set_name("/repo/out");
   return a;
 }
 
@@ -519,6 +523,30 @@ TEST_CASE("an answer is judged by the tool that asked and by what its driver has
   w.settle();
   REQUIRE(w.cases.size() == 2);
   CHECK(w.cases[1].question.more_writes());
+}
+
+TEST_CASE("what writes nothing waits for no judge") {
+  told_world w;
+  w.begin();
+  w.connect();
+  auto a = decided(approval("1", "{}"), "allow");
+  a.clear_writes();
+  w.talk->approval_is(a, 1);
+  w.settle();
+  CHECK(w.cases.empty());
+  CHECK(w.count("answer allow") == 1);
+  internal::FromDriver f;
+  f.mutable_hook_question()->set_id("h");
+  f.mutable_hook_question()->set_tool("Read");
+  w.talk->heard(agents::encode_driver_frame(f));
+  w.settle();
+  REQUIRE(w.told.back().has_hook_answer());
+  CHECK_FALSE(w.told.back().hook_answer().denied());
+  CHECK(w.hooks.empty());
+  f.mutable_hook_question()->set_more_writes(true);
+  w.talk->heard(agents::encode_driver_frame(f));
+  w.settle();
+  CHECK(w.hooks.size() == 1);
 }
 
 TEST_CASE("a decision that was judged is not judged again when the driver is connected anew") {
