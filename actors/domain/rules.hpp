@@ -9,8 +9,9 @@
 namespace swarm::domain {
 
 /// The reasons of a program's end that is the fabric's loss. What became of the program is not known, and its retries are used.
-inline constexpr const char* node_restarted = "node_restarted"; // it went with its node or with the keeper there
-inline constexpr const char* host_lost = "host_lost";           // its host was not heard of for too long, or is out of the cluster
+inline constexpr const char* node_restarted = "node_restarted";        // it went with its node or with the keeper there
+inline constexpr const char* log_trouble = "its log cannot be used: "; // of a conversation; why follows
+inline constexpr const char* host_lost = "host_lost";                  // its host was not heard of for too long, or is out of the cluster
 bool is_loss(std::string_view reason) noexcept;
 
 // session.cpp

@@ -107,12 +107,16 @@ std::string prompt_of(const send_options& o) {
 }
 
 int send(const invocation& cli, const v1::Conversation& c, const v1::Command& command) {
-  const auto prompt = cli.execute(command, environment_for(cli, c)).conversation().prompt();
+  const auto reply = cli.execute(command, environment_for(cli, c)).conversation();
+  const auto& prompt = reply.prompt();
+  const auto& why = reply.conversation().reason();
   const auto state = mcp::prompt_state(prompt.state());
   if (cli.json_wanted())
-    cli.io().print({{"prompt", prompt.id()}, {"state", state}});
+    cli.io().print({{"prompt", prompt.id()}, {"state", state}, {"reason", mcp::text_or_null(why)}});
   else
     cli.io().line(concat({"prompt ", short_id(prompt.id()), " for ", short_id(c.id()), ": ", state}));
+  if (!cli.json_wanted() && !why.empty())
+    cli.io().note("it waits: " + why);
   return code::ok;
 }
 

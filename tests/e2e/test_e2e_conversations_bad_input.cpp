@@ -265,6 +265,25 @@ TEST_CASE("a damaged log has a gap where it is damaged and nowhere else, and the
   CHECK(texts.back().at("text") == said_by("after", 2));
 }
 
+TEST_CASE("where logs cannot be kept at all a conversation says so to whoever prompts it, and goes on when they can") {
+  talk t;
+  t.goes_on("first");
+  t.node.kill_node();
+  const auto logs = t.node.dir().root / "conversations", away = t.node.dir().root / "away";
+  fs::rename(logs, away);
+  std::ofstream{logs} << "no directory";
+  t.node.start();
+  t.send("second 1 0 0");
+  REQUIRE(eventually([&] { return t.row().at("reason").dump().find("its log cannot be used") != std::string::npos; }));
+  const auto told = t.node.ctl({"chat", "send", t.id, "third 1 0 0"});
+  CHECK(told.status == 0);
+  CHECK_MESSAGE(told.err.find("its log cannot be used") != std::string::npos, told.err);
+  fs::remove(logs);
+  fs::rename(away, logs);
+  CHECK(eventually([&] { return t.row().at("state") == "idle" && t.row().at("queued") == 0 && t.row().at("reason").is_null(); }));
+  t.goes_on("fourth");
+}
+
 TEST_CASE("a log that cannot be opened is set aside, a gap says so, and the conversation goes on") {
   talk t;
   t.goes_on("first");

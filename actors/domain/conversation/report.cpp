@@ -91,6 +91,8 @@ public:
     take_log();
     if (r_.driver_ended())
       end_driver();
+    else if (!r_.agent_exited() && r_.reason().starts_with(log_trouble) && c_.state() != conversation::ENDED)
+      c_.set_reason(r_.reason());
     auto sent = r_.sending().empty() ? std::nullopt : send();
     if (was_lost && !c_.held() && !has_driver(tx_, c_) && waits(underway(tx_, c_)))
       start_driver(tx_, c_); // last: what was told is of the driver before
@@ -100,7 +102,8 @@ public:
 private:
   /// A node that reports is there.
   bool is_found() {
-    if (c_.state() != conversation::LOST)
+    const bool is_copy = !is_here(tx_, c_) && tx_.command().principal().node().empty();
+    if (c_.state() != conversation::LOST || is_copy)
       return false;
     c_.set_state(conversation::SUSPENDED);
     c_.clear_reason();
@@ -241,6 +244,8 @@ private:
       return;
     c_.set_log_end(r_.log_epoch() == c_.log_epoch() ? std::max(c_.log_end(), r_.log_end()) : r_.log_end());
     c_.set_log_epoch(r_.log_epoch());
+    if (c_.reason().starts_with(log_trouble))
+      c_.clear_reason();
   }
 
   /// The intent to give the driver a prompt is stored before the prompt is given.

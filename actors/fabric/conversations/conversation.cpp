@@ -6,6 +6,7 @@
 #include "actors/base/crypto.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/rules.hpp"
 #include "actors/fabric/conversations/conversation_internal.hpp"
 #include "actors/runtime/error_text.hpp"
 
@@ -24,8 +25,27 @@ void after(self_ptr self, std::chrono::milliseconds delay, std::function<void()>
   self->delayed_send(self, delay, tick_atom_v, id);
 }
 
+namespace {
+
+/// Prompts wait until somebody has mended it.
+void tell_row(self_ptr self, const std::string& why) {
+  const auto& st = self->state;
+  const auto report = internal_command(*st.place.links.node, st.place.scope, [&](v1::Command& c) {
+    auto& r = *c.mutable_report_conversation();
+    r.set_conversation_id(st.place.id);
+    r.set_generation(st.row.generation());
+    r.set_reason(concat({domain::log_trouble, utf8_prefix(why, 1 * limits::kib)}));
+  });
+  if (st.row.reason() != report->command.report_conversation().reason())
+    caf::anon_send(st.place.links.writer, report);
+}
+
+} // namespace
+
 void give_up(self_ptr self, const char* what, const caf::error& e) {
   log::warn({"conversation ", self->state.place.id, ": ", what, ": ", runtime::error_text(e)});
+  if (e == errc::state_dir || e == errc::store_failed)
+    tell_row(self, runtime::error_text(e));
   // A request that follows in the same turn would keep it alive without a behavior.
   lose_pipes(self);
   self->state.talk.reset();

@@ -193,7 +193,7 @@ TEST_CASE("in a store that was copied to another node its conversations are lost
   CHECK(w.prompt(waiting).state() == prompt_row::UNDELIVERABLE);
   CHECK_FALSE(w.approval(asked.id()).withdrawn().empty());
   CHECK_FALSE(domain::is_live(w.driver(id)));
-  w.sweep();
+  w.driver_gone(id); // nobody here has found it
   CHECK(w.state(id) == conversation::LOST);
   CHECK(w.remove(id).has_done());
   CHECK(w.remove(rests).has_done());

@@ -253,6 +253,22 @@ TEST_CASE("a program that cannot be started is not started again by itself") {
   CHECK(w.row(id).generation() == 2);
 }
 
+TEST_CASE("why a log cannot be used stands in the row until it can") {
+  conversation_world w;
+  const auto id = w.idle();
+  auto cmd = w.about(id);
+  cmd.mutable_report_conversation()->set_reason(std::string{domain::log_trouble} + "Not a directory");
+  w.reply(cmd);
+  CHECK(w.state(id) == conversation::IDLE);
+  CHECK(w.row(id).reason() == "its log cannot be used: Not a directory");
+  CHECK(w.reply(w.prompting(id)).conversation().conversation().reason().find("Not a directory") != std::string::npos);
+  cmd = w.about(id);
+  cmd.mutable_report_conversation()->set_log_epoch(1);
+  cmd.mutable_report_conversation()->set_log_end(100);
+  w.reply(cmd);
+  CHECK(w.row(id).reason().empty());
+}
+
 TEST_CASE("an interrupted queue waits also when the driver ends") {
   conversation_world w;
   auto id = w.running();
