@@ -105,7 +105,7 @@ std::string why_not_taken(const prompt_part& part) {
                                                : concat({name_of(part), " is larger than the ", image_bytes_max / limits::kib,
                                                          " KiB that the agent takes of an image; make it smaller"});
   if (part.media_type.starts_with("image/"))
-    return concat({name_of(part), " is none of the images that the agent takes: PNG, JPEG, GIF or WebP", otherwise});
+    return concat({name_of(part), " cannot be shown to the agent, which takes PNG, JPEG, GIF and WebP", otherwise});
   if (!is_text(part.text))
     return concat({name_of(part), " (", escape_control(part.media_type, false),
                    ") is neither text nor an image nor PDF, and the agent takes nothing else", otherwise});

@@ -40,17 +40,6 @@ std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, con
   return check_words_for_agent(a, d);
 }
 
-/// In whose name the command comes: the session, also when the operator acts as it.
-v1::Principal requester(const transaction& tx) {
-  auto who = tx.command().principal();
-  if (const auto me = tx.acting_session(); me && who.kind() != v1::Principal::SESSION) {
-    who.Clear();
-    who.set_kind(v1::Principal::SESSION);
-    who.set_id(me->id());
-  }
-  return who;
-}
-
 /// It asks whether a task of this scope may go on, and nothing else.
 bool is_about_task(const transaction& tx, const v1::Approval& a) {
   if (approval_kind(a) != approval::TASK)
@@ -124,7 +113,7 @@ std::optional<v1::Reply> check_agent(const transaction& tx, const v1::RequestApp
 /// In whose name it is asked: an agent's request comes from the node, and is its session's.
 v1::Principal asker_of(const transaction& tx, const v1::RequestApproval& r) {
   if (!r.has_conversation())
-    return requester(tx);
+    return speaker(tx);
   const auto c = find_conversation(tx, r.conversation().conversation_id());
   v1::Principal who;
   who.set_kind(v1::Principal::SESSION);
@@ -140,7 +129,7 @@ std::optional<v1::Reply> check_request(const transaction& tx, const v1::RequestA
   if (!approval::Kind_IsValid(r.kind()))
     return refuse(v1::Refusal::INVALID, "There is no such kind of approval");
   // Also a person who acts as a session asks in its name. What nobody stands for, as an orphan, asks for approvals of tasks only.
-  const auto who = requester(tx).kind();
+  const auto who = speaker(tx).kind();
   const bool may_ask = what == approval::TASK || is_trusted(who) || (what == approval::QUESTION && who == v1::Principal::SESSION);
   if (!may_ask)
     return refuse(v1::Refusal::FORBIDDEN, "A session asks for approvals of tasks and asks questions. Only the node asks for an agent's permissions.");
@@ -358,7 +347,7 @@ v1::Reply request_approval(transaction& tx, const v1::RequestApproval& r) {
 
 v1::Reply withdraw_approval(transaction& tx, const v1::WithdrawApproval& w) {
   auto a = tx.get<v1::Approval>(key(w.approval_id()));
-  const auto who = requester(tx);
+  const auto who = speaker(tx);
   const bool is_askers = a && who.kind() == v1::Principal::SESSION && principal_key(who) == principal_key(a->requested_by());
   if (!a || a->scope() != tx.scope() || (!is_trusted(who.kind()) && !is_askers))
     return refuse(v1::Refusal::NOT_FOUND, "There is no approval " + w.approval_id() + " of yours in this scope", w.approval_id());

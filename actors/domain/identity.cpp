@@ -32,6 +32,16 @@ bool may_override(const v1::Principal& who) { return !may(who, operation::cross_
 
 bool acts_as_operator(const transaction& tx) { return tx.command().principal().kind() == v1::Principal::OPERATOR && tx.command().actor().empty(); }
 
+v1::Principal speaker(const transaction& tx) {
+  auto who = tx.command().principal();
+  if (const auto me = tx.acting_session(); me && who.kind() != v1::Principal::SESSION) {
+    who.Clear();
+    who.set_kind(v1::Principal::SESSION);
+    who.set_id(me->id());
+  }
+  return who;
+}
+
 std::optional<v1::Reply> check_grants(const transaction& tx, const grant_list& grants, const grant_time_list& times) {
   for (auto g = grants.begin(); g != grants.end(); ++g) {
     if (!is_grant(v1::Principal::SESSION, *g))

@@ -111,6 +111,8 @@ std::optional<v1::Reply> check_grants(const transaction&, const grant_list&, con
 grant_end_list grant_ends(const grant_time_list&, std::int64_t now_ms);
 /// True when the node's user acts in person and not as one of the sessions.
 bool acts_as_operator(const transaction&);
+/// In whose name the command comes: the session's, also when the operator acts as it.
+v1::Principal speaker(const transaction&);
 /// The two are the same, or this caller may reach across.
 bool same_identity(const transaction&, std::string_view identity_a, std::string_view identity_b);
 /// Does `viewer` (nullptr = sees everything) see the task? Requester, assignee, or the same identity; everybody when it has none.

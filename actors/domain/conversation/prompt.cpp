@@ -152,16 +152,6 @@ void tell_sender(transaction& tx, const conversation& c, const prompt_row& p) {
 
 } // namespace
 
-v1::Principal speaker(const transaction& tx) {
-  auto who = tx.command().principal();
-  if (const auto me = tx.acting_session(); me && who.kind() != v1::Principal::SESSION) {
-    who.Clear();
-    who.set_kind(v1::Principal::SESSION);
-    who.set_id(me->id());
-  }
-  return who;
-}
-
 bool is_persons(const v1::Principal& who) noexcept {
   return who.kind() == v1::Principal::OPERATOR || who.kind() == v1::Principal::DEVICE || who.kind() == v1::Principal::GATEWAY;
 }

@@ -16,8 +16,6 @@ inline constexpr std::size_t row_bytes = 1 * limits::kib;
 void put_changed(transaction&, v1::Conversation&);
 v1::Reply conversation_reply(v1::Conversation, std::optional<v1::Prompt> = std::nullopt);
 
-/// In whose name it is said: the session's, also when the operator acts as it.
-v1::Principal speaker(const transaction&);
 /// Nobody's program.
 bool is_persons(const v1::Principal&) noexcept;
 

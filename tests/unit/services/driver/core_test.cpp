@@ -234,7 +234,7 @@ TEST_CASE("a file goes to the agent as text or PDF, and a prompt with what it ca
   CHECK(sent("application/pdf", "a.pdf", "%PDF-1.7").find(R"("media_type":"application/pdf","data":"JVBERi0xLjc="},"title":"a.pdf"})") !=
         std::string::npos);
   CHECK(sent("image/png", "", png, "").find(R"("content":[{"type":"image")") != std::string::npos); // an empty text would be refused
-  CHECK(sent("image/png", "x.png", "no image").find("x.png is none of the images that the agent takes") == 0);
+  CHECK(sent("image/png", "x.png", "no image").find("x.png cannot be shown to the agent, which takes PNG") == 0);
   CHECK(sent("image/png", "x.png", png + std::string(4'000'000, 'x')).find("larger than the 3840 KiB") != std::string::npos);
   CHECK(sent("application/zip", "x.zip", std::string{"PK\0", 3}).find("put it into the agent's directory") != std::string::npos);
   CHECK(sent("text/plain", "x", std::string(600'000, 'x')).find("larger than the 512 KiB of text") != std::string::npos);
