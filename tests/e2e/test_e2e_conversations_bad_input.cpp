@@ -265,6 +265,37 @@ TEST_CASE("a damaged log has a gap where it is damaged and nowhere else, and the
   CHECK(texts.back().at("text") == said_by("after", 2));
 }
 
+TEST_CASE("a store that is restored on another node has its conversations lost, and says which node has them") {
+  talk t;
+  t.send("x 1 1 0");
+  t.open_request();
+  const auto copy = t.node.work() + "/copy.db";
+  t.node.ctl_json({"backup", copy});
+  test_node other;
+  REQUIRE(other.ctl({"restore", copy}).status == 0);
+  other.start();
+  const auto there = [&](words line) {
+    line.insert(line.end(), {"--scope", t.node.work()});
+    return other.ctl(line);
+  };
+  json row;
+  REQUIRE(eventually([&] {
+    const auto all = json::parse(there({"chat", "list", "--json"}).out);
+    row = all.empty() ? json{} : all.front();
+    return row.is_object() && row.at("state") == "lost";
+  }));
+  const auto node_id = t.row().at("node_id").get<std::string>();
+  CHECK(row.at("reason").get<std::string>().find(node_id) != std::string::npos);
+  CHECK(json::parse(there({"approvals", "--json"}).out).empty());
+  for (const auto& line : {words{"chat", "send", t.id, "more"}, words{"chat", "resume", t.id}, words{"chat", "read", t.id}}) {
+    const auto r = there(line);
+    CHECK(r.status == 1);
+    CHECK_MESSAGE(r.err.find(node_id) != std::string::npos, r.err);
+  }
+  CHECK(there({"chat", "delete", t.id}).status == 0);
+  CHECK(t.row().at("state") == "blocked"); // where it lives nothing has changed
+}
+
 TEST_CASE("where logs cannot be kept at all a conversation says so to whoever prompts it, and goes on when they can") {
   talk t;
   t.goes_on("first");
