@@ -169,8 +169,8 @@ std::string conversation_at(const transaction&, const std::string& session_id);
 /// Makes the message a prompt and marks it read, when its recipient is a conversation's agent. False = it is mail. The row is the caller's to store.
 bool mail_becomes_prompt(transaction&, v1::Message&);
 
-/// Only people loosen what an agent may do unasked.
-std::optional<v1::Reply> check_loosening(const transaction&, v1::Conversation::Permissions, bool adds_patterns);
+/// Only people let a new conversation do something unasked.
+std::optional<v1::Reply> check_loosening(const transaction&, v1::Conversation::Permissions);
 /// The permissions, counted from now; ASK for unspecified ones.
 void put_permissions(const transaction&, v1::Conversation&, v1::Conversation::Permissions, std::int64_t for_ms);
 /// ASK, once the time of AUTO is over. True = it was.

@@ -35,7 +35,9 @@ void add_options(CLI::App& app, agent_settings& s) {
   option(app, "--for", s.time, "how long auto holds: 30m, 2h; at most 8 h, which is the default");
   option(app, "--allow", s.allow, "allow this unasked: a tool's name, or TOOL(EXACT ARGUMENT) (repeatable)");
   option(app, "--model", s.model, "the model, as the agent names it");
-  option(app, "--mode", s.mode, "the mode of permissions, as the agent names it");
+  option(app, "--mode", s.mode,
+         "the agent's own mode, in its words: in plan it changes nothing; in acceptEdits it writes below its directory and asks nobody, whatever "
+         "--permissions says");
 }
 
 namespace {

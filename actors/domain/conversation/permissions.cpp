@@ -13,6 +13,18 @@ using pattern_list = google::protobuf::RepeatedPtrField<std::string>;
 
 bool loosens(conversation::Permissions p) { return p == conversation::AUTO_EDIT || p == conversation::AUTO; }
 
+/// Each of the two denies something that the other one lets pass, so neither is looser.
+bool is_strict(conversation::Permissions p) { return p == conversation::PLAN || p == conversation::DENY; }
+
+bool loosens(conversation::Permissions from, conversation::Permissions to) {
+  return loosens(to) || (is_strict(from) && to != from && to != conversation::PERMISSIONS_UNSPECIFIED);
+}
+
+/// In every other mode an agent may do things that it asks nobody about.
+bool is_loose_mode(const std::string& mode) { return !mode.empty() && mode != "plan"; }
+/// In this mode an agent asks nobody about anything, for as long as it lives.
+constexpr std::string_view bypass_mode = "bypassPermissions";
+
 /// Each once; the number of those that were new.
 int add_patterns(conversation& c, const pattern_list& patterns) {
   const auto before = c.allowed_size();
@@ -38,6 +50,40 @@ void put_wishes(conversation& c, const std::string& model, const std::string& mo
     c.set_wished_model(model);
   if (!mode.empty())
     c.set_wished_mode(mode);
+}
+
+/// Whoever changes it may loosen what an agent may do.
+std::optional<v1::Reply> check_may_loosen(const transaction& tx) {
+  if (auto refused = may(tx.command().principal(), operation::loosen_permissions)) {
+    v1::Reply r;
+    *r.mutable_refusal() = std::move(*refused);
+    return r;
+  }
+  if (tx.acting_session())
+    return refuse(v1::Refusal::FORBIDDEN, "A session does not say what an agent may do unasked. Do it as yourself, without --session.");
+  return std::nullopt;
+}
+
+std::optional<v1::Reply> check_permissions(conversation::Permissions permissions, std::int64_t for_ms, const std::string& mode) {
+  if (!conversation::Permissions_IsValid(permissions))
+    return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
+  if (for_ms != 0 && permissions != conversation::AUTO)
+    return refuse(v1::Refusal::INVALID, "Only the permissions auto hold for a time. Leave permissions_ms out.");
+  if (mode == bypass_mode)
+    return refuse(v1::Refusal::INVALID, "In that mode nobody is ever asked, and nothing ends it. Take --permissions auto, which ends by itself.");
+  return std::nullopt;
+}
+
+/// An agent does not change what it may do itself, not even to less: people see what they have set.
+std::optional<v1::Reply> check_setter(const transaction& tx, const conversation& c) {
+  if (!is_itself(tx, c))
+    return std::nullopt;
+  return refuse(v1::Refusal::FORBIDDEN, "A session does not change the conversation that it is itself. Ask the operator.", c.id());
+}
+
+conversation::Permissions permissions_now(const transaction& tx, conversation c) {
+  end_bypass(c, tx.in().now_ms);
+  return c.permissions();
 }
 
 /// Patterns name commands, and events are for everybody in the scope.
@@ -67,25 +113,8 @@ bool end_bypass(conversation& c, std::int64_t now_ms) {
   return true;
 }
 
-std::optional<v1::Reply> check_loosening(const transaction& tx, conversation::Permissions permissions, bool adds_patterns) {
-  if (!loosens(permissions) && !adds_patterns)
-    return std::nullopt;
-  if (auto refused = may(tx.command().principal(), operation::loosen_permissions)) {
-    v1::Reply r;
-    *r.mutable_refusal() = std::move(*refused);
-    return r;
-  }
-  if (tx.acting_session())
-    return refuse(v1::Refusal::FORBIDDEN, "A session does not say what an agent may do unasked. Do it as yourself, without --session.");
-  return std::nullopt;
-}
-
-std::optional<v1::Reply> check_permissions(conversation::Permissions permissions, std::int64_t for_ms) {
-  if (!conversation::Permissions_IsValid(permissions))
-    return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
-  if (for_ms != 0 && permissions != conversation::AUTO)
-    return refuse(v1::Refusal::INVALID, "Only the permissions auto hold for a time. Leave permissions_ms out.");
-  return std::nullopt;
+std::optional<v1::Reply> check_loosening(const transaction& tx, conversation::Permissions permissions) {
+  return loosens(permissions) ? check_may_loosen(tx) : std::nullopt;
 }
 
 void put_permissions(const transaction& tx, conversation& c, conversation::Permissions permissions, std::int64_t for_ms) {
@@ -96,9 +125,10 @@ void put_permissions(const transaction& tx, conversation& c, conversation::Permi
 }
 
 std::optional<v1::Reply> put_first_permissions(const transaction& tx, conversation& c, const v1::StartConversation& s) {
-  if (auto refused = check_loosening(tx, s.permissions(), !s.allowed().empty()))
-    return refused;
-  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms()))
+  if (loosens(s.permissions()) || !s.allowed().empty() || is_loose_mode(s.mode()))
+    if (auto refused = check_may_loosen(tx))
+      return refused;
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.mode()))
     return wrong;
   put_permissions(tx, c, s.permissions(), s.permissions_ms());
   add_patterns(c, s.allowed());
@@ -110,9 +140,12 @@ v1::Reply set_conversation(transaction& tx, const v1::SetConversation& s) {
   auto c = find_conversation(tx, s.conversation_id());
   if (!c)
     return no_conversation(s.conversation_id());
-  if (auto refused = check_loosening(tx, s.permissions(), !s.allow().empty()))
+  if (auto refused = check_setter(tx, *c))
     return *refused;
-  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms()))
+  if (loosens(permissions_now(tx, *c), s.permissions()) || !s.allow().empty() || is_loose_mode(s.mode()))
+    if (auto refused = check_may_loosen(tx))
+      return *refused;
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.mode()))
     return *wrong;
   const auto before = c->SerializeAsString();
   if (s.permissions() != conversation::PERMISSIONS_UNSPECIFIED)

@@ -42,8 +42,7 @@ int rank(prompt_row::State s) {
 
 /// Sessions speak to other agents only, so that none answers itself for ever.
 std::optional<v1::Reply> check_speaker(const transaction& tx, const conversation& c) {
-  const auto me = tx.acting_session();
-  if (!me || conversation_of(tx.base(), *me) != c.id())
+  if (!is_itself(tx, c))
     return std::nullopt;
   return refuse(v1::Refusal::FORBIDDEN, "A session does not prompt the conversation that it is itself", c.id());
 }
@@ -151,6 +150,11 @@ void tell_sender(transaction& tx, const conversation& c, const prompt_row& p) {
 }
 
 } // namespace
+
+bool is_itself(const transaction& tx, const conversation& c) {
+  const auto me = tx.acting_session();
+  return me && conversation_of(tx.base(), *me) == c.id();
+}
 
 bool is_persons(const v1::Principal& who) noexcept {
   return who.kind() == v1::Principal::OPERATOR || who.kind() == v1::Principal::DEVICE || who.kind() == v1::Principal::GATEWAY;

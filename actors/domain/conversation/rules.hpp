@@ -16,6 +16,8 @@ inline constexpr std::size_t row_bytes = 1 * limits::kib;
 void put_changed(transaction&, v1::Conversation&);
 v1::Reply conversation_reply(v1::Conversation, std::optional<v1::Prompt> = std::nullopt);
 
+/// Whether the session that says it is the agent of this conversation, also when the operator acts as it.
+bool is_itself(const transaction&, const v1::Conversation&);
 /// Nobody's program.
 bool is_persons(const v1::Principal&) noexcept;
 

@@ -93,7 +93,7 @@ private:
       return refuse(v1::Refusal::INVALID, "A structured worker has no worktree of its own, no terminal and no input. Leave what asks for one out.");
     if (!v1::Conversation::Permissions_IsValid(d_.permissions()))
       return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
-    return check_loosening(tx_, d_.permissions(), false);
+    return check_loosening(tx_, d_.permissions());
   }
 
   std::string derived_key() const {

@@ -25,6 +25,12 @@ v1::Command allowing(const std::string& id, const std::string& pattern, v1::Comm
   return cmd;
 }
 
+v1::Command with_mode(const std::string& id, const std::string& mode, v1::Command cmd = domain_world::command()) {
+  cmd.mutable_set_conversation()->set_conversation_id(id);
+  cmd.mutable_set_conversation()->set_mode(mode);
+  return cmd;
+}
+
 std::vector<std::string> allowed(conversation_world& w, const std::string& id) {
   const auto c = w.row(id);
   return {c.allowed().begin(), c.allowed().end()};
@@ -96,6 +102,74 @@ TEST_CASE("only a person loosens what an agent may do, and anybody who chats tig
   CHECK_FALSE(w.reply(started).has_refusal());
   started.mutable_start_conversation()->set_permissions(conversation::AUTO);
   CHECK(w.reply(started).refusal().code() == refusal::FORBIDDEN);
+}
+
+TEST_CASE("a session does not take back what a person has tightened") {
+  conversation_world w;
+  auto id = w.start();
+  auto session = w.session("identity:a");
+  for (auto strict : {conversation::PLAN, conversation::DENY}) {
+    w.reply(setting(id, strict));
+    for (auto other : {conversation::ASK, conversation::PLAN, conversation::DENY}) {
+      const auto refused = w.reply(setting(id, other, 0, w.by_grant(session, "chat"))).refusal().code() == refusal::FORBIDDEN;
+      CHECK(refused == (other != strict));
+    }
+    CHECK(w.row(id).permissions() == strict);
+  }
+  CHECK_FALSE(w.reply(setting(id, conversation::ASK)).has_refusal());
+}
+
+TEST_CASE("a session may take patterns back, and set auto back to ask") {
+  conversation_world w;
+  auto id = w.start();
+  auto session = w.session("identity:a");
+  w.reply(allowing(id, "Read"));
+  w.reply(setting(id, conversation::AUTO));
+  auto forgetting = setting(id, conversation::ASK, 0, w.by_grant(session, "chat"));
+  forgetting.mutable_set_conversation()->add_forget("Read");
+  CHECK_FALSE(w.reply(forgetting).has_refusal());
+  CHECK(allowed(w, id).empty());
+  CHECK(w.row(id).permissions() == conversation::ASK);
+}
+
+TEST_CASE("a session sets no mode but plan, neither of a conversation that is there nor of a new one") {
+  conversation_world w;
+  auto id = w.start();
+  auto session = w.session("identity:a");
+  for (const char* loose : {"acceptEdits", "default", "auto", "Plan"}) {
+    CHECK(w.reply(with_mode(id, loose, w.by_grant(session, "chat"))).refusal().code() == refusal::FORBIDDEN);
+    CHECK(w.reply(with_mode(id, loose, w.command(session))).refusal().code() == refusal::FORBIDDEN);
+  }
+  CHECK(w.row(id).wished_mode().empty());
+  CHECK_FALSE(w.reply(with_mode(id, "plan", w.by_grant(session, "chat"))).has_refusal());
+  CHECK(w.row(id).wished_mode() == "plan");
+  auto started = w.by_grant(session, "spawn");
+  started.mutable_caller()->set_allow_spawn(true);
+  *started.mutable_start_conversation() = w.starting("x").start_conversation();
+  started.mutable_start_conversation()->set_mode("acceptEdits");
+  CHECK(w.reply(started).refusal().code() == refusal::FORBIDDEN);
+  started.mutable_start_conversation()->set_mode("plan");
+  CHECK_FALSE(w.reply(started).has_refusal());
+  CHECK_FALSE(w.reply(with_mode(id, "acceptEdits")).has_refusal());
+}
+
+TEST_CASE("nobody sets the mode that asks about nothing, since it has no end") {
+  conversation_world w;
+  auto id = w.start();
+  CHECK(w.reply(with_mode(id, "bypassPermissions")).refusal().code() == refusal::INVALID);
+  auto cmd = w.starting("x");
+  cmd.mutable_start_conversation()->set_mode("bypassPermissions");
+  CHECK(w.reply(cmd).refusal().code() == refusal::INVALID);
+  CHECK(w.row(id).wishes() == 0);
+}
+
+TEST_CASE("a session changes nothing of the conversation that it is itself") {
+  conversation_world w;
+  auto id = w.running();
+  const auto me = w.row(id).session_id();
+  CHECK(w.reply(setting(id, conversation::DENY, 0, w.by_grant(me, "chat"))).refusal().code() == refusal::FORBIDDEN);
+  CHECK(w.reply(with_mode(id, "plan", w.by_grant(me, "chat"))).refusal().code() == refusal::FORBIDDEN);
+  CHECK_FALSE(w.reply(setting(w.start(), conversation::DENY, 0, w.by_grant(me, "chat"))).has_refusal());
 }
 
 TEST_CASE("auto ends by itself, is seen as ask at once and becomes it with the next sweep") {
