@@ -141,6 +141,18 @@ bool queue_mail(transaction& tx, conversation& c, v1::Message& m) {
   return true;
 }
 
+/// Whether its turn had no other prompt before it. A turn takes those that wait together, so that others of it have numbers near this one; what is
+/// further away is not found, and the prompt counts as one that begins a turn.
+bool begins_turn(const transaction& tx, const conversation& c, const prompt_row& p) {
+  prompt_filter near{.scope = tx.scope(), .conversation_id = c.id(), .retired = true};
+  near.after_number = p.number() - std::min<std::uint64_t>(p.number(), 2 * limits::prompts_open_max);
+  near.limit = 4 * limits::prompts_open_max;
+  const auto found = tx.find<prompt_row>(near);
+  return p.turn().empty() || std::none_of(found.begin(), found.end(), [&](const prompt_row& other) {
+           return other.id() != p.id() && other.turn() == p.turn() && other.generation() == p.generation();
+         });
+}
+
 /// The sender hears that it was read.
 void tell_sender(transaction& tx, const conversation& c, const prompt_row& p) {
   if (p.message_id().empty() || p.requested_by().kind() != v1::Principal::SESSION)
@@ -218,8 +230,8 @@ void note_taken(transaction& tx, conversation& c, const prompt_row& p, bool is_o
     c.set_own_turns(0);
     return;
   }
-  if (p.steer())
-    return; // it begins no turn
+  if (p.steer() && !begins_turn(tx, c, p))
+    return;
   c.set_own_turns(c.own_turns() + 1);
   const auto waiting = underway(tx, c);
   const auto is_wanted = [&](const prompt_row& other) { return is_persons(other.requested_by()) || is_instruction(c, other); };

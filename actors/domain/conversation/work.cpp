@@ -15,11 +15,9 @@ using prompt_row = v1::Prompt;
 /// An agent that hears that nothing goes on beside its turns begins one more turn; one that does not has said everything.
 constexpr std::int64_t last_turn_begins_ms = 10'000;
 
-std::string head_of(const std::string& task_id) { return "Task " + task_id + " is yours: "; }
-
 /// The task is the agent's as soon as it has read this, so it need not claim it.
 std::string task_prompt(const v1::Task& task, const std::string& message) {
-  return head_of(task.id()) + task.title() + "\n\n" + message +
+  return "Task " + task.id() + " is yours: " + task.title() + "\n\n" + message +
          "\n\nFinish it with complete_task. If you do not, it is done when you stop, and what you say last is its result.";
 }
 
@@ -33,6 +31,7 @@ std::optional<v1::Task> unfinished_task(const transaction& tx, const conversatio
 v1::Prompt queue_task(transaction& tx, conversation& c, const v1::Task& task, const std::string& message) {
   prompt_row said;
   said.set_text(task_prompt(task, message));
+  said.set_task_id(task.id());
   return queue_prompt(tx, c, std::move(said));
 }
 
@@ -69,7 +68,7 @@ void take_back_instruction(transaction& tx, const conversation& c) {
 
 } // namespace
 
-bool is_instruction(const conversation& c, const prompt_row& p) { return !c.task_id().empty() && p.text().starts_with(head_of(c.task_id())); }
+bool is_instruction(const conversation& c, const prompt_row& p) { return !c.task_id().empty() && p.task_id() == c.task_id(); }
 
 std::optional<v1::Task> task_at_work(const transaction& tx, const conversation& c) {
   auto task = unfinished_task(tx, c);

@@ -27,8 +27,9 @@ v1::Reply say_with(conversation_world& w, const std::string& id, const v1::Attac
   return w.reply(cmd);
 }
 
-std::string steer(conversation_world& w, const std::string& id, const std::string& text = "rather this") {
-  auto cmd = w.prompting(id, text);
+std::string steer(conversation_world& w, const std::string& id, const std::string& text = "rather this",
+                  const v1::Command& by = domain_world::command()) {
+  auto cmd = w.prompting(id, text, by);
   cmd.mutable_send_prompt()->set_steer(true);
   return w.reply(cmd).conversation().prompt().id();
 }
@@ -244,6 +245,33 @@ TEST_CASE("two agents do not answer each other for ever: after 8 turns the queue
   CHECK_FALSE(w.row(id).held());
   CHECK(w.row(id).own_turns() == 0);
   CHECK(w.row(id).reason().empty());
+}
+
+TEST_CASE("a prompt that steers counts as a turn when it begins one, and not when it joins one") {
+  conversation_world w;
+  auto id = w.idle();
+  auto peer = w.session();
+  int turn = 0;
+  work_through(w, id, turn);
+  const auto steered = [&] { return steer(w, id, "go on", w.by_grant(peer, "chat")); };
+  auto first = steered(), second = steered();
+  w.send(id, first);
+  w.turn(id, "2");
+  w.outcome(id, first, prompt_row::CONSUMED, "2");
+  w.send(id, second);
+  w.outcome(id, second, prompt_row::CONSUMED, "2");
+  w.reply(w.turn_end(id, "2"));
+  CHECK(w.row(id).own_turns() == 1);
+  turn = 2;
+  for (std::size_t n = 1; n < limits::conversation_own_turns_max; ++n) {
+    CHECK_FALSE(w.row(id).held());
+    steered();
+    work_through(w, id, turn);
+  }
+  CHECK(w.row(id).held());
+  steered();
+  work_through(w, id, turn);
+  CHECK(turn == 1 + static_cast<int>(limits::conversation_own_turns_max));
 }
 
 TEST_CASE("a person's prompt that waits behind mail is reached") {

@@ -306,6 +306,25 @@ TEST_CASE("a prompt that is lost on its way with the task fails it, as the agent
   CHECK(w.task().status() == v1::FAILED);
 }
 
+TEST_CASE("words that look like a task's instruction are none, whoever says them") {
+  work_world w;
+  const auto id = w.working();
+  CHECK(w.prompts(id).front().task_id() == w.task_id);
+  auto peer = w.session();
+  const auto say_so = [&] {
+    return w.reply(w.prompting(id, "Task " + w.task_id + " is yours: again", w.by_grant(peer, "chat"))).conversation().prompt().id();
+  };
+  const auto refused = say_so(), taken = say_so();
+  CHECK(w.prompt(refused).task_id().empty());
+  w.reply(w.ending(id, "1"));
+  w.send(id, refused);
+  w.outcome(id, refused, prompt_row::UNDELIVERABLE);
+  CHECK(w.task().status() == v1::IN_PROGRESS);
+  w.send(id, taken);
+  w.outcome(id, taken, prompt_row::CONSUMED, "2");
+  CHECK(w.row(id).own_turns() == 1);
+}
+
 TEST_CASE("an interrupted turn leaves the task in progress, for a person who goes on with it") {
   work_world w;
   const auto id = w.working();
