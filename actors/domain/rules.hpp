@@ -194,8 +194,8 @@ void deferred_driver_ordered(transaction&, const v1::Spawn&);
 void driver_dropped(transaction&, const v1::Spawn&);
 /// The driver runs: its session takes the conversation's task, if nobody has it.
 void driver_takes_task(transaction&, const v1::Spawn&);
-/// It has done its task and waits for another: it takes a task as a prompt.
-bool waits_for_task(const transaction&, const std::string& conversation_id);
+/// It has done its task and waits for another: it takes one as a prompt that is to be done with exactly these permissions.
+bool waits_for_task(const transaction&, const std::string& conversation_id, v1::Conversation::Permissions);
 /// Gives it the task, which is its agent's session's.
 void instruct_conversation(transaction&, const std::string& conversation_id, const v1::Task&, const std::string& message);
 /// The conversation that was started for the task and has not been stopped, or nothing: a task never has two.

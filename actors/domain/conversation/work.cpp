@@ -59,6 +59,13 @@ void finish_work(transaction& tx, conversation& c, v1::Task task, v1::TaskStatus
   c = find_conversation(tx, c.id()).value_or(c);
 }
 
+/// What a person has let it do for other work, it would do for the next task as well.
+bool has_only(const transaction& tx, conversation c, conversation::Permissions permissions) {
+  end_bypass(c, tx.in().now_ms);
+  return c.permissions() == (permissions == conversation::PERMISSIONS_UNSPECIFIED ? conversation::ASK : permissions) && c.allowed().empty() &&
+         c.wished_mode().empty();
+}
+
 /// Nobody is to do a task that is over.
 void take_back_instruction(transaction& tx, const conversation& c) {
   for (auto& p : underway(tx, c))
@@ -185,9 +192,11 @@ void driver_takes_task(transaction& tx, const v1::Spawn& driver) {
     reserve_task(tx, std::move(*task), driver.session_id());
 }
 
-bool waits_for_task(const transaction& tx, const std::string& conversation_id) {
+bool waits_for_task(const transaction& tx, const std::string& conversation_id, conversation::Permissions permissions) {
   const auto c = find_conversation(tx, conversation_id);
-  return c && c->state() == conversation::IDLE && !c->held() && !c->task_id().empty() && !unfinished_task(tx, *c) && underway(tx, *c).empty();
+  if (!c || c->state() != conversation::IDLE || c->held() || c->task_id().empty())
+    return false;
+  return has_only(tx, *c, permissions) && !unfinished_task(tx, *c) && underway(tx, *c).empty();
 }
 
 void instruct_conversation(transaction& tx, const std::string& conversation_id, const v1::Task& task, const std::string& message) {

@@ -204,7 +204,14 @@ private:
   void find_worker() {
     if (d_.force_spawn() || wants_exec_ || d_.worktree())
       return;
-    worker_ = live_worker(tx_, role_, identity_, tx_.actor_name(), chosen_host().empty() && d_.where().empty() ? "" : d_.node_id());
+    worker_wish wish{.role = role_, .identity = identity_, .requester = tx_.actor_name()};
+    if (!chosen_host().empty() || !d_.where().empty())
+      wish.node_id = d_.node_id();
+    if (d_.on_terminal())
+      wish.permissions.reset();
+    else if (d_.structured())
+      wish.permissions = d_.permissions();
+    worker_ = live_worker(tx_, wish);
     // A conversation begins at once with what it is told.
     const bool can_begin = known_ ? known_->status() == v1::OPEN && known_->assignee().empty() : d_.depends_on().empty() && !d_.approval_required();
     if (worker_ && !can_begin && !conversation_at(tx_, worker_->id()).empty())

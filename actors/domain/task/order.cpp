@@ -87,7 +87,8 @@ std::size_t of_caller(const transaction& tx, const spawn_filter& f) {
 /// Tells a live worker of the task as a dispatch does, in the name of the task's requester. A text that does not fit into the command is
 /// left out: the task has it.
 void tell_live_worker(transaction& tx, const v1::Task& task, const v1::Spawn& order) {
-  const auto worker = live_worker(tx, order.role(), identity_token(order.label()), task.requester());
+  const auto identity = identity_token(order.label());
+  const auto worker = live_worker(tx, {.role = order.role(), .identity = identity, .requester = task.requester()});
   if (!worker)
     return; // a worker that looks for work finds it
   // The reply may repeat the task.
@@ -124,19 +125,21 @@ std::vector<v1::Spawn> live_orders_of(const transaction& tx, const std::string& 
   return tx.find<v1::Spawn>(f);
 }
 
-std::optional<v1::Session> live_worker(const transaction& tx, std::string_view role, std::string_view identity, std::string_view requester,
-                                       std::string_view node_id) {
+std::optional<v1::Session> live_worker(const transaction& tx, const worker_wish& w) {
   session_filter f;
   f.scope = tx.scope();
   f.adopted = true;
-  const auto mark = "role:" + std::string(role);
+  const auto mark = "role:" + std::string(w.role);
   // Nobody reads messages in a command or a plain shell. An agent that begins in one has a label of its own.
   const auto reads = [](const v1::Session& s) { return !has_token(s.label(), "provider:exec") && !has_token(s.label(), "provider:shell"); };
+  const auto may_take = [&](const v1::Session& s) {
+    const auto conversation = conversation_of(tx.base(), s);
+    return conversation.empty() || (w.permissions && waits_for_task(tx, conversation, *w.permissions));
+  };
   std::optional<v1::Session> generalist;
   for (auto& s : tx.find<v1::Session>(f)) {
-    const auto conversation = conversation_of(tx.base(), s);
-    if (s.id() == requester || !reads(s) || (!conversation.empty() && !waits_for_task(tx, conversation)) ||
-        (!identity.empty() && identity_token(s.label()) != identity) || (!node_id.empty() && s.node_id() != node_id))
+    if (s.id() == w.requester || !reads(s) || !may_take(s) || (!w.identity.empty() && identity_token(s.label()) != w.identity) ||
+        (!w.node_id.empty() && s.node_id() != w.node_id))
       continue;
     if (has_token(s.label(), mark))
       return std::move(s);

@@ -55,11 +55,17 @@ void bind_to_ticket(transaction&, const std::string& task_id, v1::Promotion&);
 std::string instruction(const v1::Task&, std::string_view message);
 /// What it says when the task itself is all there is: its description, else its title.
 const std::string& message_of(const v1::Task&);
-/// The live worker for a task, as in swarm-mcp: role first, then a generalist, both in order of registration; whether it is busy does not matter.
-/// Other than there, a coordinator without a role is no generalist.
-/// `identity`: a token that the worker must have, or empty; `node_id`: where it must be, or empty; `requester` is never the worker.
-std::optional<v1::Session> live_worker(const transaction&, std::string_view role, std::string_view identity, std::string_view requester,
-                                       std::string_view node_id = {});
+/// What a live worker has to be for a task.
+struct worker_wish {
+  std::string_view role;
+  std::string_view identity;                                                        // a token that it must have, or empty
+  std::string_view requester;                                                       // is never the worker
+  std::string_view node_id = {};                                                    // where it must be, or empty
+  std::optional<v1::Conversation::Permissions> permissions = v1::Conversation::ASK; // of a conversation; nullopt = none will do
+};
+/// The live worker for a task, as in swarm-mcp: role first, then a generalist, both in order of registration; whether it is busy does not matter,
+/// but for conversations. Other than there, a coordinator without a role is no generalist.
+std::optional<v1::Session> live_worker(const transaction&, const worker_wish&);
 /// The live orders of a task, also one without a harness.
 std::vector<v1::Spawn> live_orders_of(const transaction&, const std::string& task_id);
 

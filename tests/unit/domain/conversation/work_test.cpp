@@ -1,6 +1,8 @@
 // Tasks that conversations do: from the dispatch to the end of the task.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "actors/base/limits.hpp"
 #include "tests/unit/domain/conversation/conversation_world.hpp"
 
@@ -427,6 +429,44 @@ TEST_CASE("a structured worker that has done its task takes the next of its role
   auto other_role = w.dispatching("of another role");
   other_role.mutable_dispatch()->set_role("reviewer");
   CHECK(w.reply(other_role).dispatch().status() == v1::DispatchReply::SPAWNING);
+}
+
+TEST_CASE("a task goes to no conversation whose agent may do more, or less, than the task was given out with") {
+  const auto next_is_own = [](auto change, auto ask, bool by_coordinator = false) {
+    work_world w;
+    const auto id = w.working();
+    w.reply(w.ending(id, "1"));
+    auto row = w.row(id);
+    change(row);
+    w.rows.put(row);
+    auto cmd = by_coordinator ? w.dispatching("next", w.by(v1::Principal::SESSION, w.session("mode:gateway"))) : w.dispatching("next");
+    ask(*cmd.mutable_dispatch());
+    const auto r = w.reply(cmd).dispatch();
+    return r.status() == v1::DispatchReply::SPAWNING && r.spawn().conversation_id() != id;
+  };
+  const auto plain = [](auto&) {};
+  const auto on_auto = [](conversation& c) {
+    c.set_permissions(conversation::AUTO);
+    c.set_permissions_end_ms(std::numeric_limits<std::int64_t>::max());
+  };
+  CHECK_FALSE(next_is_own(plain, plain));
+  CHECK(next_is_own(on_auto, plain));
+  CHECK(next_is_own(on_auto, plain, true));
+  CHECK(next_is_own(on_auto, [](auto& d) { d.set_permissions(conversation::PLAN); }));
+  CHECK_FALSE(next_is_own(on_auto, [](auto& d) { d.set_permissions(conversation::AUTO); }));
+  CHECK(next_is_own(on_auto, [](auto& d) { d.set_structured(false); }));
+  CHECK(next_is_own(plain, [](auto& d) { d.set_permissions(conversation::PLAN); }));
+  CHECK(next_is_own([](auto& c) { c.add_allowed("Bash"); }, plain));
+  CHECK(next_is_own([](auto& c) { c.set_wished_mode("acceptEdits"); }, plain));
+  CHECK(next_is_own(plain, [](auto& d) {
+    d.set_structured(false);
+    d.set_on_terminal(true);
+  }));
+  const auto ended_auto = [](conversation& c) {
+    c.set_permissions(conversation::AUTO);
+    c.set_permissions_end_ms(1);
+  };
+  CHECK_FALSE(next_is_own(ended_auto, plain));
 }
 
 TEST_CASE("what an agent asks for a task waits 30 minutes, and for a person as long as it takes") {
