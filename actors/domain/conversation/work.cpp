@@ -222,12 +222,16 @@ std::optional<conversation> conversation_for_task(const transaction& tx, const v
 }
 
 void leave_cancelled_task(transaction& tx, const v1::Task& task) {
-  const auto id = task.assignee().empty() || task.assignee() == tx.actor_name() ? std::string{} : conversation_at(tx, task.assignee());
-  auto c = id.empty() ? std::nullopt : find_conversation(tx, id);
+  if (!task.assignee().empty() && task.assignee() == tx.actor_name())
+    return;
+  // Without an assignee its driver is being started.
+  auto c = task.assignee().empty() ? conversation_for_task(tx, task) : find_conversation(tx, conversation_at(tx, task.assignee()));
   if (!c || c->task_id() != task.id())
     return;
   take_back_instruction(tx, *c);
-  if (!c->open_turn().empty()) {
+  const auto waiting = underway(tx, *c);
+  const bool is_on_its_way = std::any_of(waiting.begin(), waiting.end(), [&](const auto& p) { return is_given(p) && is_instruction(*c, p); });
+  if (!c->open_turn().empty() || is_on_its_way) {
     c->set_interrupts(c->interrupts() + 1);
     tx.event("conversation.interrupted", c->id(), {{"turn", c->open_turn()}, {"interrupts", c->interrupts()}});
   }

@@ -70,6 +70,12 @@ struct work_world : conversation_world {
     reply(ending(id, "1", "it runs"));
     return id;
   }
+  v1::Batch cancel() {
+    auto cmd = command();
+    cmd.mutable_update_task()->set_task_id(task_id);
+    cmd.mutable_update_task()->set_status(v1::CANCELLED);
+    return run(cmd);
+  }
 
   std::string task_id;
 };
@@ -392,21 +398,45 @@ TEST_CASE("a task that waits has its conversation wait, and opens it") {
 
 TEST_CASE("a task that is cancelled before its agent begins ends the conversation, and later interrupts it") {
   work_world w;
-  const auto cancel = [&] {
-    auto cmd = w.command();
-    cmd.mutable_update_task()->set_task_id(w.task_id);
-    cmd.mutable_update_task()->set_status(v1::CANCELLED);
-    return w.run(cmd);
-  };
   auto id = w.dispatch();
-  cancel();
+  w.cancel();
   CHECK(w.state(id) == conversation::ENDED);
   CHECK(w.prompts(id).front().state() == prompt_row::UNDELIVERABLE);
   id = w.dispatch("another");
   w.begin(id, "1");
-  CHECK(has_event(cancel(), "conversation.interrupted"));
+  CHECK(has_event(w.cancel(), "conversation.interrupted"));
   CHECK(w.row(id).interrupts() == 1);
   CHECK_FALSE(w.row(id).held());
+}
+
+TEST_CASE("a task that is cancelled while its instruction is on its way to the agent interrupts it") {
+  for (auto how_far : {prompt_row::SENDING, prompt_row::SUBMITTED}) {
+    work_world w;
+    const auto id = w.dispatch();
+    w.driver_runs(id);
+    w.agent(id);
+    const auto p = w.prompts(id).front().id();
+    w.send(id, p);
+    if (how_far == prompt_row::SUBMITTED)
+      w.outcome(id, p, prompt_row::SUBMITTED);
+    CHECK(has_event(w.cancel(), "conversation.interrupted"));
+    CHECK(w.row(id).interrupts() == 1);
+    w.outcome(id, p, prompt_row::UNDELIVERABLE); // the driver refuses what no turn has
+    CHECK(w.task().status() == v1::CANCELLED);
+    CHECK_FALSE(w.row(id).held());
+  }
+}
+
+TEST_CASE("a task that is cancelled while its agent's driver is being started is not told to it") {
+  work_world w;
+  const auto id = w.dispatch();
+  auto starting = w.by_node();
+  starting.mutable_spawn_starting()->set_spawn_id(w.row(id).spawn_id());
+  starting.mutable_spawn_starting()->set_attempt(1);
+  starting.mutable_spawn_starting()->set_pid(7);
+  w.reply(starting);
+  w.cancel();
+  CHECK(w.prompts(id).front().state() == prompt_row::UNDELIVERABLE);
 }
 
 TEST_CASE("a structured worker that has done its task takes the next of its role as a prompt") {
