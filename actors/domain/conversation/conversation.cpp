@@ -17,7 +17,6 @@ using prompt_row = v1::Prompt;
 /// Role of the workers that drive an agent.
 constexpr const char* driver_role = "conversation";
 constexpr std::size_t title_begin_bytes = 96;
-/// Those that were stopped stay until there are more of them than this.
 
 /// The driver's spawn, which is asked for with the first prompt.
 struct ordered_driver {
@@ -183,6 +182,8 @@ void end_conversation(transaction& tx, conversation& c, const std::string& reaso
 v1::Reply start_conversation(transaction& tx, const v1::StartConversation& s) {
   if (auto refused = check_spawn_authority(tx, "start_conversation"))
     return *refused;
+  if (!s.prompt().empty() && trimmed(s.prompt()).empty())
+    return refuse(v1::Refusal::INVALID, "The prompt is blank. Say something, or leave it out.");
   conversation c;
   c.set_id(tx.in().new_uuid());
   if (auto wrong = put_first_permissions(tx, c, s))

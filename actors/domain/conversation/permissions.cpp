@@ -9,7 +9,6 @@ namespace swarm::domain {
 namespace {
 
 using conversation = v1::Conversation; // for the names of its permissions
-using pattern_list = google::protobuf::RepeatedPtrField<std::string>;
 
 bool loosens(conversation::Permissions p) { return p == conversation::AUTO_EDIT || p == conversation::AUTO; }
 
@@ -24,23 +23,6 @@ bool loosens(conversation::Permissions from, conversation::Permissions to) {
 bool is_loose_mode(const std::string& mode) { return !mode.empty() && mode != "plan"; }
 /// In this mode an agent asks nobody about anything, for as long as it lives.
 constexpr std::string_view bypass_mode = "bypassPermissions";
-
-/// Each once; the number of those that were new.
-int add_patterns(conversation& c, const pattern_list& patterns) {
-  const auto before = c.allowed_size();
-  for (const auto& pattern : patterns)
-    if (!pattern.empty() && std::find(c.allowed().begin(), c.allowed().end(), pattern) == c.allowed().end())
-      c.add_allowed(pattern);
-  return c.allowed_size() - before;
-}
-
-std::optional<v1::Reply> check_patterns(const conversation& c) {
-  if (c.allowed_size() <= static_cast<int>(limits::conversation_patterns_max))
-    return std::nullopt;
-  return refuse(v1::Refusal::LIMIT,
-                "At most " + std::to_string(limits::conversation_patterns_max) + " patterns of a conversation allow something. Forget some first.",
-                c.id());
-}
 
 void put_wishes(conversation& c, const std::string& model, const std::string& mode) {
   if (model.empty() && mode.empty())
@@ -130,8 +112,12 @@ std::optional<v1::Reply> put_first_permissions(const transaction& tx, conversati
       return refused;
   if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.mode()))
     return wrong;
+  if (auto wrong = check_new_patterns(s.allowed(), s.harness()))
+    return wrong;
   put_permissions(tx, c, s.permissions(), s.permissions_ms());
   add_patterns(c, s.allowed());
+  if (auto full = check_patterns(c))
+    return full;
   put_wishes(c, s.model(), s.mode());
   return std::nullopt;
 }
@@ -146,6 +132,8 @@ v1::Reply set_conversation(transaction& tx, const v1::SetConversation& s) {
     if (auto refused = check_may_loosen(tx))
       return *refused;
   if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.mode()))
+    return *wrong;
+  if (auto wrong = check_new_patterns(s.allow(), c->harness()))
     return *wrong;
   const auto before = c->SerializeAsString();
   if (s.permissions() != conversation::PERMISSIONS_UNSPECIFIED)

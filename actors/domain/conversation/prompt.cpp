@@ -275,6 +275,8 @@ v1::Reply send_prompt(transaction& tx, const v1::SendPrompt& s) {
     return no_conversation(s.conversation_id());
   if (auto refused = check_speaker(tx, *c))
     return *refused;
+  if (trimmed(s.prompt()).empty() && s.attachments().empty())
+    return refuse(v1::Refusal::INVALID, "The prompt is blank. Say something.");
   if (auto wrong = check_attachments(s))
     return *wrong;
   if (auto elsewhere = check_here(tx, *c))

@@ -28,6 +28,17 @@ const char* to_text(v1::Conversation::Permissions) noexcept;
 /// Puts what a new conversation begins with, or says why not.
 std::optional<v1::Reply> put_first_permissions(const transaction&, v1::Conversation&, const v1::StartConversation&);
 
+// -- patterns.cpp ---------------------------------------------------------------------------
+
+using pattern_list = google::protobuf::RepeatedPtrField<std::string>;
+
+/// Refuses those that can never match, whatever its agent does. One that "always" adds comes from the driver and is not asked about.
+std::optional<v1::Reply> check_new_patterns(const pattern_list&, const std::string& harness);
+/// Each once; the number of those that were new.
+int add_patterns(v1::Conversation&, const pattern_list&);
+/// The patterns are not too many for a conversation, nor for the frame in which its driver is told of them.
+std::optional<v1::Reply> check_patterns(const v1::Conversation&);
+
 // -- prompt.cpp -----------------------------------------------------------------------------
 
 /// The prompts that have not been taken, and are not lost.

@@ -214,6 +214,59 @@ TEST_CASE("patterns are added once and removed, and there are at most 64 of them
   CHECK(w.approval(asked.id()).decided_at_ms() == 0);
 }
 
+TEST_CASE("a conversation's patterns are few enough bytes for one frame, whoever adds them") {
+  conversation_world w;
+  auto id = w.running();
+  const auto long_one = [](int n) {
+    const auto begin = "Bash(" + std::to_string(100 + n);
+    return begin + std::string(limits::conversation_pattern_bytes_max - begin.size() - 1, 'x') + ")";
+  };
+  int n = 0;
+  while (n < 100 && !w.reply(allowing(id, long_one(n))).has_refusal())
+    ++n;
+  CHECK(n > 0);
+  CHECK(static_cast<std::size_t>(n) <= limits::conversation_patterns_bytes_max / limits::conversation_pattern_bytes_max);
+  CHECK(w.reply(allowing(id, long_one(n))).refusal().code() == refusal::LIMIT);
+  CHECK(w.row(id).allowed_size() == n);
+  const auto asked = ask_with_pattern(w, id, long_one(n));
+  CHECK(w.reply(w.deciding(asked, "always")).refusal().code() == refusal::LIMIT);
+  auto starting = w.starting("x");
+  for (int i = 0; i <= n; ++i)
+    starting.mutable_start_conversation()->add_allowed(long_one(i));
+  CHECK(w.reply(starting).refusal().code() == refusal::LIMIT);
+}
+
+TEST_CASE("a pattern that can never match is refused with the reason, and one that may is not") {
+  conversation_world w;
+  auto id = w.start();
+  const std::vector<std::pair<std::string, std::string>> wrong{{"Bash(make", "bracket"},
+                                                               {"Bash(a; b)", "several"},
+                                                               {"Bash(make > log)", "several"},
+                                                               {"Bash(npm run test:*)", "stands for itself"},
+                                                               {"Bash()", "empty"},
+                                                               {"bash", "capital letter"},
+                                                               {"Write(src/a.txt)", "absolute"},
+                                                               {"Edit(/repo/**)", "stands for itself"},
+                                                               {"(make)", "the name of a tool"},
+                                                               {"a tool", "the name of a tool"},
+                                                               {"Bash(make\ntest)", "one line"},
+                                                               {"Bash)", "the name of a tool"}};
+  for (const auto& [pattern, reason] : wrong) {
+    CAPTURE(pattern);
+    const auto r = w.reply(allowing(id, pattern));
+    CHECK(r.refusal().code() == refusal::INVALID);
+    CHECK(r.refusal().text().find(reason) != std::string::npos);
+    auto cmd = w.starting("x");
+    cmd.mutable_start_conversation()->add_allowed(pattern);
+    CHECK(w.reply(cmd).refusal().code() == refusal::INVALID);
+  }
+  CHECK(allowed(w, id).empty());
+  for (const char* right :
+       {"Bash", "Bash(ls *.txt)", "Write(/repo/a b.txt)", "WebFetch(https://example.org/?a=(b))", "mcp__files__read", "mcp__a__b({\"x\":1})"})
+    CHECK_FALSE(w.reply(allowing(id, right)).has_refusal());
+  CHECK(allowed(w, id).size() == 6);
+}
+
 TEST_CASE("always allows what the approval's pattern says from then on, and its event does not say what that is") {
   conversation_world w;
   auto id = w.running();

@@ -74,6 +74,14 @@ TEST_CASE("a prompt names its images and files, also after the agent has taken i
   CHECK(w.prompt(p.id()).attachments(0).name() == "screen.png");
 }
 
+TEST_CASE("a blank prompt is refused, also the first one") {
+  conversation_world w;
+  CHECK(w.reply(w.starting(" \n\t ")).refusal().code() == refusal::INVALID);
+  auto id = w.idle();
+  CHECK(w.reply(w.prompting(id, "  ")).refusal().code() == refusal::INVALID);
+  CHECK(w.prompts(id).size() == 1);
+}
+
 TEST_CASE("an attachment without a digest, with a path for a name, of no type or of no size is refused") {
   conversation_world w;
   auto id = w.idle();
