@@ -69,6 +69,8 @@ std::string position(const v1::Session& s) { return key(digits(static_cast<std::
 
 std::string position(const v1::Spawn& s) { return key(digits(static_cast<std::uint64_t>(s.requested_at_ms())), s.id()); }
 
+std::string position(const v1::Approval& a) { return key(digits(static_cast<std::uint64_t>(a.created_at_ms())), a.id()); }
+
 std::string position(const v1::Conversation& c) { return key(digits(static_cast<std::uint64_t>(c.created_at_ms())), c.id()); }
 
 bool is_position(std::string_view text) noexcept {
@@ -278,7 +280,7 @@ std::string table<v1::Approval>::key(const v1::Approval& a) { return domain::key
 bool table<v1::Approval>::matches(const approval_filter& f, const v1::Approval& a) {
   return is(f.scope, a.scope()) && is(f.subject, a.subject()) && (!f.open || *f.open == (a.decided_at_ms() == 0)) &&
          is(f.asker, a.requested_by().id()) && is(f.request_key, a.request_key()) && is(f.conversation_id, a.conversation_id()) &&
-         (!f.of_conversation || *f.of_conversation == !a.conversation_id().empty());
+         (!f.of_conversation || *f.of_conversation == !a.conversation_id().empty()) && (f.after_key.empty() || position(a) > f.after_key);
 }
 
 std::int64_t table<v1::Approval>::due_at(const v1::Approval& a) { return a.decided_at_ms() == 0 ? a.deadline_ms() : 0; }

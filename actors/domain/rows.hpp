@@ -43,6 +43,7 @@ bool is_retired(const v1::Prompt&) noexcept;
 std::string position(const v1::Session&);
 std::string position(const v1::Spawn&);
 std::string position(const v1::Conversation&);
+std::string position(const v1::Approval&);
 /// For what comes back from a caller: the store cannot look up a position of another form.
 bool is_position(std::string_view) noexcept;
 
@@ -155,6 +156,8 @@ struct approval_filter {
   std::string request_key = {};
   std::string conversation_id = {};
   std::optional<bool> of_conversation = {};
+  std::string after_key = {}; // rows after this position(row) in order
+  std::size_t limit = 0;
 };
 
 struct conversation_filter {

@@ -409,6 +409,8 @@ selection plan(const domain::approval_filter& f) {
     q.where(*f.of_conversation ? "conversation <> ''" : "conversation = ''");
   if (f.open)
     q.where("open = ?", {std::int64_t{*f.open}});
+  after_position(q, "(created_ms, key) > (?, ?)", f.after_key);
+  q.limit(f.limit);
   return q;
 }
 

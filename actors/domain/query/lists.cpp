@@ -273,6 +273,35 @@ v1::Answer one_approval(const question& q, const std::string& id) {
   return a;
 }
 
+/// Those that wait longest first, all of them page by page.
+v1::Answer page_of_approvals(const question& q, const v1::ListApprovals& c, approval_filter f) {
+  const auto start = read_page("approvals", c.page());
+  if (!start.valid || (!start.position.empty() && !is_position(start.position)))
+    return bad_page();
+  v1::Answer a;
+  auto& out = *a.mutable_approvals();
+  const auto next = fill_page<v1::Approval>(
+    start,
+    [&](const std::string& after, std::size_t limit) {
+      f.after_key = after;
+      f.limit = limit;
+      return q.rows.rows<v1::Approval>(f);
+    },
+    [](const v1::Approval& row) { return position(row); },
+    [&](v1::Approval row) -> std::size_t { return q.sees(row) ? move_to(out.add_approvals(), shown_approval(std::move(row))) : 0; });
+  if (next)
+    out.mutable_page()->set_token(page_token("approvals", *next));
+  return a;
+}
+
+void leave_body_out(v1::Approval& row) {
+  if (row.body().empty())
+    return;
+  row.set_body_bytes(row.body().size());
+  row.set_body_left_out(true);
+  row.clear_body();
+}
+
 } // namespace
 
 v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
@@ -284,6 +313,8 @@ v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
   f.scope = q.scope();
   if (c.open_only())
     f.open = true;
+  if (c.has_page())
+    return page_of_approvals(q, c, std::move(f));
   auto found = q.rows.rows<v1::Approval>(f);
   std::erase_if(found, [&](const v1::Approval& row) { return !q.sees(row); });
   // The newest ones: what is decided is history. Beyond half of what a page holds a row comes without its body, which a question for its id gives.
@@ -291,7 +322,7 @@ v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
   while (first > 0 && found.size() - first < limits::page_rows_max && bytes < limits::page_encoded_bytes_max) {
     auto& row = found[--first];
     if (bytes >= limits::page_encoded_bytes_max / 2)
-      row.clear_body();
+      leave_body_out(row);
     bytes += row.ByteSizeLong();
   }
   for (; first < found.size(); ++first)

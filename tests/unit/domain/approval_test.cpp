@@ -273,11 +273,50 @@ TEST_CASE("a list of approvals fits into one answer whatever was asked and the w
   const auto& list = all.approvals().approvals();
   CHECK(list.rbegin()->id() == ids.back());
   CHECK(list.rbegin()->body() == body);
+  CHECK_FALSE(list.rbegin()->body_left_out());
   CHECK(list.begin()->body().empty());
+  CHECK(list.begin()->body_left_out());
+  CHECK(list.begin()->body_bytes() == body.size());
   query.mutable_list_approvals()->set_id(ids.front());
   const auto one = domain::answer(query, w.rows, w.in);
   REQUIRE(one.approvals().approvals_size() == 1);
   CHECK(one.approvals().approvals(0).body() == body);
+}
+
+TEST_CASE("all open approvals are met by following pages with their bodies, those that wait longest first") {
+  domain_world w;
+  const std::string body(limits::approval_action_bytes_max, 'b');
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < 500; ++i) {
+    if (i % 3 != 0)
+      w.pass(1); // some have been asked for at the same time
+    ids.push_back(w.reply(request(domain_world::command(), approval::COMMAND, "t" + std::to_string(i), i % 2 == 0 ? body : "b")).approval().id());
+  }
+  v1::Query query;
+  query.set_scope("s");
+  query.mutable_principal()->set_kind(v1::Principal::OPERATOR);
+  auto& list = *query.mutable_list_approvals();
+  list.set_open_only(true);
+  list.mutable_page();
+  std::vector<std::string> met;
+  std::int64_t last = 0;
+  for (bool more = true; more;) {
+    const auto answer = domain::answer(query, w.rows, w.in);
+    CHECK(answer.ByteSizeLong() < limits::page_encoded_bytes_max + 32 * limits::kib);
+    for (const auto& a : answer.approvals().approvals()) {
+      CHECK(a.created_at_ms() >= last);
+      CHECK_FALSE(a.body().empty());
+      last = a.created_at_ms();
+      met.push_back(a.id());
+    }
+    more = answer.approvals().has_page();
+    *list.mutable_page() = answer.approvals().page();
+  }
+  std::sort(met.begin(), met.end());
+  std::sort(ids.begin(), ids.end());
+  CHECK(met == ids);
+  list.mutable_page()->set_token("nonsense");
+  CHECK(domain::answer(query, w.rows, w.in).refusal().code() == v1::Refusal::INVALID);
 }
 
 TEST_CASE("events of an approval say its text only of a task because every session hears them") {

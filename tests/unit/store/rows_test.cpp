@@ -259,14 +259,16 @@ v1::Approval random_row(dice& d) {
   return r;
 }
 template <>
-domain::approval_filter random_filter(dice& d, const std::vector<v1::Approval>&) {
+domain::approval_filter random_filter(dice& d, const std::vector<v1::Approval>& rows) {
   return {.scope = d.maybe_scope(),
           .subject = d.filter_word(),
           .open = d.filter_bool(),
           .asker = d.filter_word(),
           .request_key = d.filter_word(),
           .conversation_id = d.filter_word(),
-          .of_conversation = d.filter_bool()};
+          .of_conversation = d.filter_bool(),
+          .after_key = rows.empty() || d.one_in(2) ? std::string{} : domain::position(rows[d.below(rows.size())]),
+          .limit = d.limit()};
 }
 
 template <>
