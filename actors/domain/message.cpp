@@ -119,8 +119,8 @@ v1::PromptResult prompt(transaction& tx, std::string_view sender, std::string_vi
   message.set_prompted(wants_news);
   message.set_no_wake(how == waking::never);
   message.set_force_wake(how == waking::at_once);
+  tx.event("message.sent", recipient, content_payload(message.content()), sender); // before what becomes of it
   message = posted(tx, std::move(message));
-  tx.event("message.sent", recipient, content_payload(message.content()), sender);
   v1::PromptResult result;
   result.set_sender(message.sender());
   result.set_recipient(message.recipient());

@@ -114,6 +114,7 @@ struct message_filter {
   std::optional<bool> read = {};
   std::string content_prefix = {};
   std::optional<std::int64_t> created_before_ms = {};
+  std::uint64_t after_id = 0;
   bool newest = false; // the newest `limit` rows, still in ascending order
   std::size_t limit = 0;
 };

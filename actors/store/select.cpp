@@ -317,6 +317,8 @@ selection plan(const domain::message_filter& f) {
   }
   if (f.content_prefix.size() > message_head_bytes)
     q.where("swarm_starts(body, ?)", {sqlite::blob{f.content_prefix}});
+  if (f.after_id != 0)
+    q.where("id > ?", {static_cast<std::int64_t>(f.after_id)});
   if (f.newest)
     q.backwards();
   q.limit(f.limit);

@@ -16,7 +16,6 @@ using prompt_row = v1::Prompt;
 
 /// Role of the workers that drive an agent.
 constexpr const char* driver_role = "conversation";
-constexpr std::size_t title_begin_bytes = 96;
 
 /// The driver's spawn, which is asked for with the first prompt.
 struct ordered_driver {
@@ -38,7 +37,7 @@ ordered_driver driver_for(const transaction& tx, const v1::StartConversation& s,
     return out;
   if ((out.refusal = check_worker(spawn, tx.scope())))
     return out;
-  auto label = make_worker_label(tx, driver_role, s.harness(), dispatch_hash({id}), utf8_prefix(s.title(), title_begin_bytes), s.label());
+  auto label = make_worker_label(tx, driver_role, s.harness(), dispatch_hash({id}), {}, s.label()); // titles are not for every session
   if ((out.refusal = std::move(label.refusal)))
     return out;
   spawn.set_label(std::move(label.text));

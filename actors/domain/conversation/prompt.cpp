@@ -14,6 +14,8 @@ using prompt_row = v1::Prompt;
 
 constexpr std::size_t title_begin_bytes = 96;
 constexpr std::size_t digest_bytes = 32;
+/// Of mail that never becomes a prompt and lies before what may.
+constexpr std::size_t mail_looked_at_bytes = 8 * limits::mib;
 
 /// The first line that says something.
 std::string title_from(std::string_view prompt) {
@@ -153,6 +155,16 @@ bool begins_turn(const transaction& tx, const conversation& c, const prompt_row&
          });
 }
 
+/// The agent never got it: it is mail again, which the agent finds when it looks, or which becomes a prompt once more.
+void give_mail_back(transaction& tx, const prompt_row& p) {
+  auto m = p.message_id().empty() ? std::nullopt : tx.get<v1::Message>(key(p.scope(), std::stoull(p.message_id())));
+  if (!m || !m->read())
+    return;
+  m->set_read(false);
+  m->clear_delivered_at_ms();
+  tx.put(std::move(*m));
+}
+
 /// The sender hears that it was read.
 void tell_sender(transaction& tx, const conversation& c, const prompt_row& p) {
   if (p.message_id().empty() || p.requested_by().kind() != v1::Principal::SESSION)
@@ -203,9 +215,11 @@ bool move_prompt(transaction& tx, prompt_row& p, prompt_row::State to, const std
   p.set_state(to);
   p.set_reason(reason);
   p.set_changed_at_ms(tx.in().now_ms);
-  // What is unknown can be said again.
-  if (to == prompt_row::CONSUMED || to == prompt_row::UNDELIVERABLE)
+  // Everything else can be said again.
+  if (to == prompt_row::CONSUMED)
     p.clear_text();
+  if (to == prompt_row::UNDELIVERABLE)
+    give_mail_back(tx, p);
   tx.put(p);
   return true;
 }
@@ -247,11 +261,17 @@ void note_taken(transaction& tx, conversation& c, const prompt_row& p, bool is_o
 void take_mail(transaction& tx, conversation& c) {
   message_filter unread{.scope = tx.scope(), .recipient = c.session_id(), .read = false};
   unread.limit = limits::prompts_open_max;
-  if (c.session_id().empty() || is_queue_full(tx, c))
-    return;
-  for (auto& m : tx.find<v1::Message>(unread))
-    if (queue_mail(tx, c, m))
-      tx.put(std::move(m));
+  std::size_t bytes = 0;
+  for (bool more = !c.session_id().empty(); more && bytes < mail_looked_at_bytes && !is_queue_full(tx, c);) {
+    auto found = tx.find<v1::Message>(unread);
+    more = found.size() == unread.limit;
+    for (auto& m : found) {
+      unread.after_id = m.id();
+      bytes += m.ByteSizeLong() + row_bytes;
+      if (queue_mail(tx, c, m))
+        tx.put(std::move(m));
+    }
+  }
 }
 
 bool mail_becomes_prompt(transaction& tx, v1::Message& m) {

@@ -170,13 +170,14 @@ v1::Message random_row(dice& d) {
   return r;
 }
 template <>
-domain::message_filter random_filter(dice& d, const std::vector<v1::Message>&) {
+domain::message_filter random_filter(dice& d, const std::vector<v1::Message>& rows) {
   return {.scope = d.maybe_scope(),
           .recipient = d.filter_word(),
           .sender = d.filter_word(),
           .read = d.filter_bool(),
           .content_prefix = d.one_in(4) ? long_text('y') : d.filter_word(),
           .created_before_ms = d.filter_time(),
+          .after_id = rows.empty() || d.one_in(2) ? 0 : rows[d.below(rows.size())].id(),
           .newest = d.one_in(2),
           .limit = d.limit()};
 }

@@ -209,6 +209,53 @@ TEST_CASE("mail that finds the queue full becomes a prompt when there is room") 
   CHECK(w.prompts(id).back().message_id() == std::to_string(sent.message_id()));
 }
 
+TEST_CASE("mail that finds the queue full becomes a prompt also behind much mail that never does") {
+  conversation_world w;
+  auto id = w.idle();
+  for (std::size_t n = 0; n < limits::prompts_open_max + 1; ++n)
+    mail(w, {}, w.row(id).session_id(), "later", true);
+  for (std::size_t n = 1; n < limits::prompts_open_max; ++n)
+    w.say(id);
+  const auto sent = mail(w, {}, w.row(id).session_id()).message_sent().prompt();
+  CHECK_FALSE(sent.skipped().empty());
+  int turn = 0;
+  work_through(w, id, turn);
+  CHECK(w.prompts(id).back().message_id() == std::to_string(sent.message_id()));
+}
+
+TEST_CASE("a prompt that the agent never got keeps its words, and mail is unread again") {
+  conversation_world w;
+  auto id = w.idle();
+  auto first = w.prompts(id).front().id();
+  w.send(id, first);
+  w.outcome(id, first, prompt_row::UNDELIVERABLE);
+  CHECK(w.prompt(first).text() == "fix it");
+  mail(w, {}, w.row(id).session_id(), "the build is red");
+  const auto letter = [&] { return w.rows.rows<v1::Message>({.recipient = w.row(id).session_id()}).front(); };
+  CHECK(letter().read());
+  auto second = w.prompts(id).back().id();
+  w.send(id, second);
+  w.outcome(id, second, prompt_row::UNDELIVERABLE);
+  CHECK(w.prompt(second).text().find("the build is red") != std::string::npos);
+  CHECK_FALSE(letter().read());
+  CHECK(letter().delivered_at_ms() == 0);
+}
+
+TEST_CASE("that mail was sent is said before what becomes of it") {
+  conversation_world w;
+  auto id = w.idle();
+  auto cmd = w.command();
+  auto& m = *cmd.mutable_send_message();
+  m.set_recipient(w.row(id).session_id());
+  m.set_content("hello");
+  m.set_prompt(true);
+  const auto types = event_types(w.run(cmd));
+  const auto place = [&](const char* type) { return std::find(types.begin(), types.end(), type) - types.begin(); };
+  CHECK(place("message.sent") < place("message.delivered"));
+  CHECK(place("message.delivered") < place("conversation.prompted"));
+  CHECK(place("conversation.prompted") < static_cast<std::ptrdiff_t>(types.size()));
+}
+
 TEST_CASE("mail starts an agent that has ended below its driver, and not one that was interrupted") {
   conversation_world w;
   auto id = w.running();
