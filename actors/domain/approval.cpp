@@ -37,7 +37,7 @@ std::optional<v1::Reply> check(const transaction& tx, const v1::Approval& a, con
     return refuse(v1::Refusal::STALE, "The action is not the one shown. Look at the approval again.", a.id());
   if (std::find(a.options().begin(), a.options().end(), d.option()) == a.options().end())
     return refuse(v1::Refusal::INVALID, "\"" + d.option() + "\" is not one of the options", a.id());
-  return check_words_for_agent(a, d);
+  return check_words_for_agent(tx, a, d);
 }
 
 /// It asks whether a task of this scope may go on, and nothing else.

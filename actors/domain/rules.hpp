@@ -141,7 +141,7 @@ bool withdraw_questions(transaction&, const v1::Session&);
 
 bool is_permission(v1::Approval::Kind) noexcept;
 /// What is said beside the option has somebody to read it, and says what the agent can take: an answer that the driver refuses would be spent.
-std::optional<v1::Reply> check_words_for_agent(const v1::Approval&, const v1::DecideApproval&);
+std::optional<v1::Reply> check_words_for_agent(const transaction&, const v1::Approval&, const v1::DecideApproval&);
 /// Withdraws what the agent of a conversation waits for; without a driver, what was decided and has not reached it is unknown. What has no room in
 /// the batch waits for a sweep.
 void withdraw_agent_requests(transaction&, const std::string& conversation_id, const std::string& why, bool driver_is_gone);

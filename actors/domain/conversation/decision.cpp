@@ -58,7 +58,7 @@ bool is_object(const std::string& text) {
 
 } // namespace
 
-std::optional<v1::Reply> check_words_for_agent(const v1::Approval& a, const v1::DecideApproval& d) {
+std::optional<v1::Reply> check_words_for_agent(const transaction& tx, const v1::Approval& a, const v1::DecideApproval& d) {
   const bool has_words = !d.message().empty() || !d.edited_input().empty() || !d.answers().empty();
   if (a.conversation_id().empty() && has_words)
     return refuse(v1::Refusal::INVALID, "Only the agent of a conversation reads a message, an edited input or answers. Leave them out.", a.id());
@@ -66,6 +66,9 @@ std::optional<v1::Reply> check_words_for_agent(const v1::Approval& a, const v1::
     return std::nullopt;
   if (!d.edited_input().empty() && (!is_permission(a.kind()) || d.option() != "allow"))
     return refuse(v1::Refusal::INVALID, "An edited input goes with allow, and with a tool. Leave it out.", a.id());
+  // It is an order of its own: whoever only decides allows what is shown.
+  if (!d.edited_input().empty() && tx.command().principal().kind() != v1::Principal::OPERATOR)
+    return refuse(v1::Refusal::FORBIDDEN, "Only the operator gives a tool another input. Leave it out, or deny with a message.", a.id());
   if (!d.edited_input().empty() && !is_object(d.edited_input()))
     return refuse(v1::Refusal::INVALID, "The edited input is no JSON object", a.id());
   return check_answers(a, d);

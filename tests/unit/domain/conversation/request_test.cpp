@@ -10,6 +10,23 @@ using namespace swarm::test;
 using refusal = v1::Refusal;
 using request = v1::Approval;
 
+TEST_CASE("whoever may decide allows what is shown, and only the operator another input") {
+  conversation_world w;
+  const auto id = w.running();
+  for (auto kind : {v1::Principal::DEVICE, v1::Principal::GATEWAY}) {
+    auto by = w.by(kind, "phone");
+    by.mutable_principal()->add_grants("approve");
+    auto cmd = w.deciding(w.ask(id, std::to_string(kind)), "allow", by);
+    cmd.mutable_decide_approval()->set_edited_input(R"({"command":"make clean"})");
+    CHECK(w.reply(cmd).refusal().code() == refusal::FORBIDDEN);
+    cmd.mutable_decide_approval()->clear_edited_input();
+    CHECK_FALSE(w.reply(cmd).has_refusal());
+  }
+  auto mine = w.deciding(w.ask(id, "mine"), "allow");
+  mine.mutable_decide_approval()->set_edited_input(R"({"command":"make clean"})");
+  CHECK_FALSE(w.reply(mine).has_refusal());
+}
+
 TEST_CASE("a permission blocks its conversation until it is decided or withdrawn") {
   conversation_world w;
   auto id = w.running();
