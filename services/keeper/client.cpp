@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -220,7 +221,8 @@ bool keeper_client::flush(std::string& reason) {
     std::lock_guard lock{mutex_};
     outgoing_bytes_ -= before - left;
   }
-  watch(epoll_.get(), EPOLL_CTL_MOD, stream_.fd(), left > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  if (std::exchange(waits_to_write_, left > 0) != (left > 0))
+    watch(epoll_.get(), EPOLL_CTL_MOD, stream_.fd(), left > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
   return true;
 }
 

@@ -127,6 +127,7 @@ private:
   unique_fd wake_;
   unique_fd epoll_;
   keeper::frame_stream stream_; // the I/O thread's
+  bool waits_to_write_ = false; // likewise
   mutable std::mutex mutex_;
   std::vector<std::string> outgoing_; // guarded by mutex_
   std::size_t outgoing_bytes_ = 0;    // guarded by mutex_; what is in stream_ included

@@ -76,6 +76,8 @@ frame_stream::status frame_stream::receive() {
     total += static_cast<std::size_t>(n);
     if (check_length() != status::ok)
       return status::malformed;
+    if (static_cast<std::size_t>(n) < sizeof buffer)
+      break; // there was no more, or poll says so
   }
   return status::ok;
 }
