@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "services/api/conversation_call.hpp"
+#include "services/api/conversation_chunks.hpp"
 #include "services/call/admitted_call.hpp"
 #include "services/call/asked_again.hpp"
 #include "services/call/requests.hpp"
@@ -11,7 +12,7 @@ namespace swarm {
 
 namespace {
 
-class read_reactor final : public stream_writer<v1::ConversationChunk, grpc::ServerWriteReactor<v1::ConversationChunk>> {
+class read_reactor final : public stream_writer<grpc::ByteBuffer, grpc::ServerWriteReactor<grpc::ByteBuffer>, many_bytes> {
 protected:
   void drained() override {
     if (auto who = actor().get())
@@ -35,7 +36,7 @@ struct reading_state {
   bool caught_up = false;
   bool inside_item = false; // of which the begin was skipped
   std::uint64_t state_seen = 0;
-  std::deque<v1::ConversationChunk> out; // read, and not sent
+  std::deque<grpc::ByteBuffer> out; // read, and not sent
   bool waiting_for_room = false;
   ~reading_state() {
     if (io)
@@ -62,6 +63,11 @@ const char* to_text(log_gap::why w) {
   return "damaged";
 }
 
+void put(reading_self self, v1::ConversationChunk c) {
+  self->state.paths.to_caller(c);
+  self->state.out.push_back(chunk_of(c));
+}
+
 v1::ConversationChunk resumed(const std::optional<log_gap>& gap, std::uint64_t skipped) {
   v1::ConversationChunk c;
   auto& r = *c.mutable_resumed();
@@ -85,7 +91,6 @@ void go_on(reading_self self) {
   while (!st.out.empty()) {
     auto chunk = std::move(st.out.front());
     st.out.pop_front();
-    st.paths.to_caller(chunk);
     if (!st.io->push(std::move(chunk))) {
       st.waiting_for_room = true; // `drained` goes on
       return;
@@ -100,17 +105,13 @@ void take_pages(reading_self self, const log_pages& p) {
   auto& st = self->state;
   const bool first = st.resumes || !st.at;
   if (first || p.gap)
-    st.out.push_back(resumed(p.gap, p.skipped));
+    put(self, resumed(p.gap, p.skipped));
   st.inside_item |= p.skipped > 0;
   for (const auto& e : p.entries) {
-    if (st.inside_item) {
-      st.inside_item = !e.item.last();
-      continue;
-    }
-    v1::ConversationChunk c;
-    *c.mutable_item() = e.item;
-    c.mutable_item()->set_cursor(swarm::to_text(e.next));
-    st.out.push_back(std::move(c));
+    if (st.inside_item)
+      st.inside_item = !e.ends_item;
+    else
+      st.out.push_back(chunk_with_item(e.item, swarm::to_text(e.next))); // an item has no paths of its scope
   }
   // What was read of the open item before is known by the cursor: it stays until the log goes on.
   const bool moved = !st.at || st.at->at != p.next.at || st.at->epoch != p.next.epoch;
@@ -124,7 +125,7 @@ void take_pages(reading_self self, const log_pages& p) {
     st.state_seen = 1; // no number of the actor's
     v1::ConversationChunk c;
     c.mutable_caught_up()->set_cursor(swarm::to_text(*st.at));
-    st.out.push_back(std::move(c));
+    put(self, std::move(c));
   }
   st.caught_up = true;
   go_on(self);
@@ -164,13 +165,13 @@ void follow(reading_self self) {
           v1::ConversationChunk c;
           *c.mutable_delta() = *news->delta;
           s.at = news->at;
-          s.out.push_back(std::move(c));
+          put(self, std::move(c));
         }
         if (news->state) {
           v1::ConversationChunk c;
           *c.mutable_state() = *news->state;
           s.state_seen = news->state_number;
-          s.out.push_back(std::move(c));
+          put(self, std::move(c));
         }
         go_on(self);
       },
@@ -221,11 +222,13 @@ caf::behavior reader_of_conversation(reading_self self, service_environment serv
 
 } // namespace
 
-grpc::ServerWriteReactor<v1::ConversationChunk>* conversation_service::Read(grpc::CallbackServerContext* ctx,
-                                                                            const v1::ReadConversationRequest* req) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* conversation_service::Read(grpc::CallbackServerContext* ctx, const grpc::ByteBuffer* bytes) {
+  auto copy = *bytes; // reading uses it up
+  v1::ReadConversationRequest req;
+  const auto parsed = grpc::SerializationTraits<v1::ReadConversationRequest>::Deserialize(&copy, &req);
   return stream_when_admitted<read_reactor>(
-    service_, *ctx, domain::operation::ask, wrong_with(*req),
-    [&](const claim& who, const std::shared_ptr<read_reactor>& io) { service_.system.spawn(reader_of_conversation, service_, who, *req, io); });
+    service_, *ctx, domain::operation::ask, parsed.ok() ? wrong_with(req) : std::optional<std::string>{"this is no request to read a conversation"},
+    [&](const claim& who, const std::shared_ptr<read_reactor>& io) { service_.system.spawn(reader_of_conversation, service_, who, req, io); });
 }
 
 } // namespace swarm

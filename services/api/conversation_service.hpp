@@ -6,11 +6,13 @@
 
 namespace swarm {
 
-class conversation_service final : public v1::Conversations::CallbackService {
+class conversation_service final
+  : public v1::Conversations::WithRawCallbackMethod_Read<
+      v1::Conversations::WithCallbackMethod_ReadBlob<v1::Conversations::WithCallbackMethod_WriteBlob<v1::Conversations::Service>>> {
 public:
   explicit conversation_service(service_environment service) : service_(std::move(service)) {}
 
-  grpc::ServerWriteReactor<v1::ConversationChunk>* Read(grpc::CallbackServerContext*, const v1::ReadConversationRequest*) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Read(grpc::CallbackServerContext*, const grpc::ByteBuffer*) override;
   grpc::ServerWriteReactor<v1::BlobPart>* ReadBlob(grpc::CallbackServerContext*, const v1::ReadBlobRequest*) override;
   grpc::ServerReadReactor<v1::WriteBlobRequest>* WriteBlob(grpc::CallbackServerContext*, v1::WriteBlobReply*) override;
 

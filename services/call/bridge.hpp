@@ -199,8 +199,27 @@ auto ask(Self* self, const Target& target, Ts&&... xs) {
   return self->request(target, caf::infinite, std::forward<Ts>(xs)...); // lint: edge deadline
 }
 
+/// Each frame goes out at once: for those who wait for the next one.
+struct few_frames {
+  static constexpr std::size_t most = limits::stream_frames_queued_max;
+  static constexpr std::size_t low = most - 1; // there is room again
+  static constexpr bool together = false;
+  template <class Frame>
+  static std::size_t size_of(const Frame&) {
+    return 1;
+  }
+};
+
+/// Frames that wait behind each other leave together, so that small ones do not cost a write to the socket each.
+struct many_bytes {
+  static constexpr std::size_t most = 256 * limits::kib;
+  static constexpr std::size_t low = most / 2;
+  static constexpr bool together = true;
+  static std::size_t size_of(const grpc::ByteBuffer& frame) { return frame.Length(); }
+};
+
 /// The socket end of a server-to-client stream. Holds no state of ours but the write queue.
-template <class Frame, class Base>
+template <class Frame, class Base, class Queue = few_frames>
 class stream_writer : public Base {
 public:
   /// Takes the frame (unless the stream is closing) and says whether there is room for another; if not, produce no more until
@@ -209,10 +228,12 @@ public:
     std::lock_guard guard{mutex_};
     if (closing_)
       return false;
+    waiting_ += Queue::size_of(frame);
     queue_.push_back(std::move(frame));
     if (queue_.size() == 1)
-      this->StartWrite(&queue_.front());
-    return queue_.size() < limits::stream_frames_queued_max;
+      write_front();
+    full_ |= waiting_ >= Queue::most;
+    return !full_;
   }
   /// Idempotent; what was accepted is written first.
   void close(grpc::Status status) {
@@ -227,14 +248,18 @@ public:
     bool wake = false;
     {
       std::lock_guard guard{mutex_};
+      waiting_ -= Queue::size_of(queue_.front());
       queue_.pop_front();
-      if (!ok)
+      if (!ok) {
         queue_.clear();
+        waiting_ = 0;
+      }
       if (!queue_.empty())
-        this->StartWrite(&queue_.front());
+        write_front();
       else if (closing_)
         this->Finish(final_);
-      wake = ok && !closing_ && queue_.size() == limits::stream_frames_queued_max - 1;
+      wake = ok && !closing_ && full_ && waiting_ <= Queue::low;
+      full_ &= !wake;
     }
     if (wake)
       drained();
@@ -260,8 +285,17 @@ protected:
   virtual void drained() {}
 
 private:
+  void write_front() {
+    grpc::WriteOptions options;
+    if (Queue::together && queue_.size() > 1)
+      options.set_buffer_hint(); // the last one takes them along
+    this->StartWrite(&queue_.front(), options);
+  }
+
   std::mutex mutex_;
   std::deque<Frame> queue_; // the front is in flight; a deque keeps its address
+  std::size_t waiting_ = 0; // in the queue, as Queue counts it
+  bool full_ = false;       // `drained` is to be called
   bool closing_ = false;
   grpc::Status final_;
   call_actor actor_;

@@ -259,13 +259,10 @@ caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
   out->gap = batch->gap;
   if (!r.from && log.start().offset > 0)
     out->gap = gap_at_begin(log, out->gap);
-  for (auto& e : batch->entries) {
-    log_pages::entry entry;
-    if (!entry.item.ParseFromString(e.frame.body))
-      continue;
-    entry.next = log.cursor(e.next);
-    out->entries.push_back(std::move(entry));
-  }
+  v1::ConversationItem item; // the same for all: it has its memory then
+  for (auto& e : batch->entries)
+    if (item.ParseFromString(e.frame.body))
+      out->entries.push_back({.item = std::move(e.frame.body), .ends_item = item.last(), .next = log.cursor(e.next)});
   out->next = log.cursor(batch->next);
   return log_pages_ptr{out};
 }

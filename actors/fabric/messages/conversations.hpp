@@ -67,7 +67,8 @@ using log_reading_ptr = std::shared_ptr<const log_reading>;
 /// Frames that follow each other, or a gap before further ones.
 struct log_pages {
   struct entry {
-    v1::ConversationItem item;
+    std::string item; // a v1::ConversationItem as the log has it
+    bool ends_item = false;
     log_cursor next;
   };
   std::optional<log_gap> gap;

@@ -90,10 +90,13 @@ struct talk_world {
       r->from = at;
       auto a = f.request<log_pages_ptr>(f.board->get().conversation_logs, log_reading_ptr{r});
       f.w.settle();
-      for (const auto& e : a.get()->entries)
-        if (e.item.last())
-          out.push_back(std::to_string(e.item.kind()) + " " + (e.item.kind() == v1::CONVERSATION_USER ? e.item.body() : e.item.id()) + " " +
-                        e.item.state());
+      for (const auto& e : a.get()->entries) {
+        v1::ConversationItem item;
+        REQUIRE(item.ParseFromString(e.item));
+        CHECK(e.ends_item == item.last());
+        if (item.last())
+          out.push_back(std::to_string(item.kind()) + " " + (item.kind() == v1::CONVERSATION_USER ? item.body() : item.id()) + " " + item.state());
+      }
       if (a.get()->entries.empty() && !a.get()->gap)
         return out;
       at = a.get()->next;
