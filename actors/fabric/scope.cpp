@@ -521,6 +521,10 @@ caf::result<reply_ptr> on_call(self_ptr self, const call_ptr& c) {
     return forward(self, c);
   if (const auto* spec = domain::spec_of(cmd); spec && spec->about.kind == domain::subject::task)
     return st.tasks.route<reply_ptr>(spec->about.id(cmd), c->what);
+  // One that has its driver may have the intent to give the prompt stored with it.
+  if (cmd.has_send_prompt())
+    if (auto who = st.conversations.awake(cmd.send_prompt().conversation_id()))
+      return self->delegate(who, c->what);
   // A lock without a line needs no actor; a caller willing to wait does.
   if (cmd.has_acquire_lock() && cmd.acquire_lock().wait_ms() > 0)
     return st.locks.route<reply_ptr>(cmd.acquire_lock().path(), c->what);

@@ -122,6 +122,12 @@ public:
     return i == slots_.end() ? Handle{} : i->second.who;
   }
 
+  /// Likewise, but only one that takes commands.
+  Handle awake(const Key& key) const {
+    auto i = slots_.find(key);
+    return i == slots_.end() || i->second.now != phase::awake ? Handle{} : i->second.who;
+  }
+
   /// Hands the message being handled to the key's actor, whose answer goes straight to the caller; waits in line while the old
   /// activation drains. Refuses with errc::overloaded when a bound is reached. Reply is void for `reacts_to`.
   template <class Reply, class... Ts>

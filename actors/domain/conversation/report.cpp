@@ -5,6 +5,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/conversation/rules.hpp"
+#include "actors/domain/oldest_prompt.hpp"
 #include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
@@ -250,7 +251,7 @@ private:
 
   /// The intent to give the driver a prompt is stored before the prompt is given.
   std::optional<prompt_row> send() {
-    auto p = tx_.get<prompt_row>(key(r_.sending()));
+    auto p = r_.sending() == oldest_prompt ? oldest() : tx_.get<prompt_row>(key(r_.sending()));
     if (!p || p->conversation_id() != c_.id())
       return std::nullopt;
     if (may_send(*p)) {
@@ -260,6 +261,14 @@ private:
         c_.set_state(conversation::STARTING); // the prompt starts the agent
     }
     return p;
+  }
+
+  std::optional<prompt_row> oldest() const {
+    std::optional<prompt_row> out;
+    for (auto& p : underway(tx_, c_))
+      if (p.state() == prompt_row::QUEUED && (!out || p.number() < out->number()))
+        out = std::move(p);
+    return out;
   }
 
   bool may_send(const prompt_row& p) const {

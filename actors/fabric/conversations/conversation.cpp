@@ -337,7 +337,14 @@ conversation_actor::behavior_type conversation(conversation_actor::stateful_poin
   self->set_down_handler([self](caf::down_msg& dm) { self->state.followers.remove_if([&](const auto& f) { return f.who == dm.source; }); });
   load(self);
   return {
-    [self](const execution_ptr& exec) -> caf::result<reply_ptr> { return self->delegate(self->state.place.links.writer, exec); },
+    [self](const execution_ptr& exec) -> caf::result<reply_ptr> {
+      auto passed_on = self->delegate(self->state.place.links.writer, exec);
+      if (self->state.talk && exec->command.has_send_prompt()) {
+        self->state.talk->prompt_comes();
+        pump(self);
+      }
+      return passed_on;
+    },
     [self](const batch_ptr& b) {
       if (self->state.loaded)
         on_batch(self, *b);

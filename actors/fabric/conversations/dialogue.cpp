@@ -102,6 +102,8 @@ void dialogue::prompt_is(const v1::Prompt& p, std::uint64_t revision) {
   auto& known = prompts_[p.id()];
   if (revision != 0 && revision < known.revision)
     return;
+  if (p.id() == expected_ && p.state() != v1::Prompt::QUEUED)
+    expected_.clear();
   refused_.clear(); // one that was on its way may have been in the way of others
   if (is_waited_for(p))
     known = {p, revision};

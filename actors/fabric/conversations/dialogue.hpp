@@ -76,6 +76,8 @@ public:
   void row_is(const v1::Conversation&, std::uint64_t revision);
   void prompt_is(const v1::Prompt&, std::uint64_t revision);
   void prompt_gone(const std::string& id) { prompts_.erase(id); }
+  /// A command that will be its row has just been sent: the intent to give it, when it can be given now, is sent behind, into the same commit.
+  void prompt_comes();
   void approval_is(const v1::Approval&, std::uint64_t revision);
   /// What peers hold.
   void locks_are(internal::Locks);
@@ -186,7 +188,10 @@ private:
   void wish_answers();
   void give_answer(const v1::Approval&);
   void send_prompt(const v1::Prompt&);
+  bool takes_prompts() const;
   void send_next();
+  void ask_to_send(const std::string& which);
+  void may_send(const v1::Reply&, const std::string& which);
   const v1::Prompt* next_prompt() const;
   bool waits_for_prompt() const;
   std::string wish_id(std::uint32_t number) const;
@@ -268,6 +273,7 @@ private:
   std::uint32_t interrupts_given_ = 0, wishes_given_ = 0;
   std::string locks_given_, permissions_given_;
   std::string sending_;
+  std::string expected_;          // a prompt that may be given; its row is not heard of yet
   std::set<std::string> refused_; // prompts that may not be sent as things are
   bool ends_ = false, stop_given_ = false;
   bool gone_ = false, ending_ = false, over_ = false;

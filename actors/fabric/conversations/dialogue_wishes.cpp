@@ -5,6 +5,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
+#include "actors/domain/oldest_prompt.hpp"
 #include "actors/fabric/conversations/dialogue.hpp"
 
 namespace swarm {
@@ -281,34 +282,52 @@ const v1::Prompt* dialogue::next_prompt() const {
   return next;
 }
 
-void dialogue::send_next() {
+bool dialogue::takes_prompts() const {
   const auto state = row_.state();
-  const bool takes = state == v1::Conversation::STARTING || state == v1::Conversation::IDLE || state == v1::Conversation::SUSPENDED ||
-                     state == v1::Conversation::RUNNING || state == v1::Conversation::BLOCKED;
-  if (!sending_.empty() || row_.held() || !inbox_.empty() || !takes)
+  return !row_.held() && (state == v1::Conversation::STARTING || state == v1::Conversation::IDLE || state == v1::Conversation::SUSPENDED ||
+                          state == v1::Conversation::RUNNING || state == v1::Conversation::BLOCKED);
+}
+
+void dialogue::send_next() {
+  if (!sending_.empty() || !expected_.empty() || !inbox_.empty() || !takes_prompts())
     return;
-  const auto* next = next_prompt();
-  if (!next || refused_.contains(next->id()))
-    return;
-  sending_ = next->id();
+  if (const auto* next = next_prompt(); next && !refused_.contains(next->id()))
+    ask_to_send(next->id());
+}
+
+void dialogue::prompt_comes() {
+  const bool is_free = ready_ && !over_ && !gone_ && !ends_ && !waits_ && ops_.empty() && inbox_.empty() && prompts_.empty();
+  if (is_free && open_turn_.empty() && row_.open_turn().empty() && sending_.empty() && expected_.empty() && takes_prompts())
+    ask_to_send(domain::oldest_prompt);
+}
+
+void dialogue::ask_to_send(const std::string& which) {
+  sending_ = which;
   v1::Command command;
-  report(command).set_sending(sending_);
-  ask_for(std::move(command), [this](const v1::Reply& r) {
-    const auto id = std::exchange(sending_, {});
-    auto known = prompts_.find(id);
-    if (known == prompts_.end())
-      return;
-    if (r.has_refusal() || r.conversation().prompt().state() != v1::Prompt::SENDING) {
-      // A row that is newer than the answer may let it pass: nothing would tell that once more.
-      if (r.has_refusal() || r.revision() >= row_revision_)
-        refused_.insert(id);
-      return;
-    }
-    known->second.revision = r.revision();
-    known->second.row.set_state(v1::Prompt::SENDING);
-    known->second.row.set_generation(generation_);
-  });
+  report(command).set_sending(which);
+  ask_for(std::move(command), [this](const v1::Reply& r) { may_send(r, std::exchange(sending_, {})); });
   run();
+}
+
+void dialogue::may_send(const v1::Reply& r, const std::string& which) {
+  const auto& p = r.conversation().prompt();
+  const auto& id = which == domain::oldest_prompt ? p.id() : which;
+  auto known = prompts_.find(id);
+  const bool may = !r.has_refusal() && p.state() == v1::Prompt::SENDING;
+  if (known == prompts_.end()) {
+    if (may && which == domain::oldest_prompt)
+      expected_ = id;
+    return;
+  }
+  if (!may) {
+    // A row that is newer than the answer may let it pass: nothing would tell that once more.
+    if (r.has_refusal() || r.revision() >= row_revision_)
+      refused_.insert(id);
+    return;
+  }
+  known->second.revision = r.revision();
+  known->second.row.set_state(v1::Prompt::SENDING);
+  known->second.row.set_generation(generation_);
 }
 
 } // namespace swarm

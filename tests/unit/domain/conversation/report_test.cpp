@@ -5,6 +5,7 @@
 #include <random>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/oldest_prompt.hpp"
 #include "tests/unit/domain/conversation/conversation_world.hpp"
 
 using namespace swarm;
@@ -69,6 +70,24 @@ TEST_CASE("one prompt is on its way at a time, the oldest first, and never in a 
   CHECK(w.send(id, third).conversation().prompt().state() == prompt_row::QUEUED);
   CHECK(w.send(id, second).conversation().prompt().state() == prompt_row::SENDING);
   CHECK_FALSE(w.send(id, "none").conversation().has_prompt());
+}
+
+TEST_CASE("a driver that is free takes the oldest prompt, whichever that is") {
+  conversation_world w;
+  auto id = w.idle();
+  auto first = w.prompts(id).front().id();
+  auto second = w.say(id);
+  CHECK(w.send(id, domain::oldest_prompt).conversation().prompt().id() == first);
+  CHECK(w.prompt(first).state() == prompt_row::SENDING);
+  CHECK(w.send(id, domain::oldest_prompt).conversation().prompt().state() == prompt_row::QUEUED);
+  w.outcome(id, first, prompt_row::CONSUMED, "1");
+  w.turn(id, "1");
+  w.reply(w.turn_end(id, "1"));
+  CHECK(w.send(id, domain::oldest_prompt).conversation().prompt().id() == second);
+  w.outcome(id, second, prompt_row::UNDELIVERABLE);
+  const auto nothing = w.send(id, domain::oldest_prompt);
+  CHECK_FALSE(nothing.has_refusal());
+  CHECK_FALSE(nothing.conversation().has_prompt());
 }
 
 TEST_CASE("a prompt only goes forwards, and an outcome that is told again changes nothing") {

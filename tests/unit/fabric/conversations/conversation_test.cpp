@@ -181,6 +181,33 @@ TEST_CASE("a driver that dies in a turn ends the turn, and the next prompt start
   CHECK(w.row(id).state() == v1::Conversation::IDLE);
 }
 
+TEST_CASE("a prompt to an idle agent is stored in one commit with the intent to give it") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.decide("allow");
+  REQUIRE(w.row(id).state() == v1::Conversation::IDLE);
+  const auto commits = [&] {
+    auto status = w.f.request<store_status_ptr>(w.f.board->get().writer, status_atom_v);
+    w.f.w.settle();
+    return status.get()->commits;
+  };
+  const auto before = commits();
+  // What the driver does with it would be further commits.
+  w.cut = true;
+  auto c = w.f.command();
+  c.mutable_send_prompt()->set_conversation_id(id);
+  c.mutable_send_prompt()->set_prompt("and now");
+  const auto r = w.f.run(c);
+  REQUIRE_FALSE(r.has_refusal());
+  CHECK(commits() == before + 1);
+  auto q = w.f.query();
+  q.mutable_list_prompts()->set_conversation_id(id);
+  const auto all = w.f.ask(q).prompts();
+  REQUIRE(all.prompts_size() == 2);
+  const auto& said = all.prompts(0).number() == 2 ? all.prompts(0) : all.prompts(1);
+  CHECK(said.state() == v1::Prompt::SENDING);
+}
+
 TEST_CASE("a follower hears what is new and waits when nothing is") {
   talk_world w;
   const auto id = w.start("hello");

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/base/limits.hpp"
+#include "actors/domain/oldest_prompt.hpp"
 #include "actors/fabric/conversations/dialogue.hpp"
 #include "tests/support/model_driver.hpp"
 
@@ -712,6 +713,127 @@ TEST_CASE("what a question was refused is not asked again before something has c
   w.row.set_state(v1::Conversation::SUSPENDED);
   w.row_changed();
   CHECK(w.commands.size() == 2);
+}
+
+namespace {
+
+/// A store in which this prompt waits.
+void store_with(told_world& w, const std::string& waiting, v1::Prompt::State becomes = v1::Prompt::SENDING) {
+  w.store = [&w, waiting, becomes](const v1::Command& c) {
+    v1::Reply r;
+    *r.mutable_conversation()->mutable_conversation() = w.row;
+    auto id = c.report_conversation().sending();
+    if (id == domain::oldest_prompt)
+      id = waiting;
+    if (!id.empty()) {
+      *r.mutable_conversation()->mutable_prompt() = w.prompt(id, becomes);
+      r.mutable_conversation()->mutable_prompt()->clear_text();
+    }
+    return r;
+  };
+}
+
+} // namespace
+
+TEST_CASE("a prompt that comes to an idle agent is asked for before its row is heard of and given once it is") {
+  told_world w;
+  w.begin();
+  w.connect();
+  store_with(w, "p");
+  w.talk->prompt_comes();
+  w.settle();
+  REQUIRE(w.commands.size() == 1);
+  CHECK(w.commands[0].report_conversation().sending() == domain::oldest_prompt);
+  CHECK(w.count("prompt p") == 0);
+  // As it was stored, and as it was before the driver may have it: the words alone are not the intent.
+  w.talk->prompt_is(w.prompt("p", v1::Prompt::QUEUED), w.revision);
+  w.settle();
+  CHECK(w.count("prompt p") == 0);
+  w.talk->prompt_is(w.prompt("p", v1::Prompt::SENDING), w.revision);
+  w.settle();
+  CHECK(w.count("prompt p") == 1);
+  CHECK(w.told.back().prompt().text() == "words of p");
+  CHECK(w.commands.size() == 1);
+  CHECK_FALSE(w.talk->is_idle());
+}
+
+TEST_CASE("a prompt whose row is heard of before the answer is given with the answer") {
+  told_world w;
+  w.begin();
+  w.connect();
+  store_with(w, "p");
+  w.talk->prompt_comes();
+  w.talk->prompt_is(w.prompt("p", v1::Prompt::QUEUED), 1);
+  w.settle();
+  CHECK(w.commands.size() == 1);
+  CHECK(w.count("prompt p") == 1);
+}
+
+TEST_CASE("a prompt that comes is asked for by itself when it was not given with its row") {
+  told_world w;
+  w.begin();
+  w.connect();
+  SUBCASE("since the command was refused") {
+    w.talk->prompt_comes();
+    w.settle();
+    REQUIRE(w.commands.size() == 1);
+    store_with(w, "p");
+    w.talk->prompt_is(w.prompt("p", v1::Prompt::QUEUED), ++w.revision);
+  }
+  SUBCASE("since another one was before it") {
+    store_with(w, "other");
+    w.talk->prompt_comes();
+    w.settle();
+    REQUIRE(w.commands.size() == 1);
+    w.talk->prompt_is(w.prompt("p", v1::Prompt::QUEUED), ++w.revision);
+    w.settle();
+    CHECK(w.count("prompt p") == 0);
+    w.talk->prompt_is(w.prompt("other", v1::Prompt::SENDING), ++w.revision);
+    w.settle();
+    CHECK(w.count("prompt other") == 1);
+    CHECK(w.commands.size() == 1);
+    w.talk->prompt_is(w.prompt("other", v1::Prompt::CONSUMED), ++w.revision);
+  }
+  w.settle();
+  CHECK(w.count("prompt p") == 1);
+  REQUIRE(w.commands.size() == 2);
+  CHECK(w.commands[1].report_conversation().sending() == "p");
+}
+
+TEST_CASE("nothing is asked for when a prompt comes that cannot be given now") {
+  told_world w;
+  SUBCASE("in a turn") {
+    w.row.set_state(v1::Conversation::RUNNING);
+    w.row.set_open_turn("1");
+    w.begin();
+    w.connect();
+  }
+  SUBCASE("while the queue is held") {
+    w.row.set_held(true);
+    w.begin();
+    w.connect();
+  }
+  SUBCASE("to a conversation that was stopped") {
+    w.row.set_state(v1::Conversation::ENDED);
+    w.begin();
+    w.connect();
+  }
+  SUBCASE("before the driver answers") { w.begin(); }
+  SUBCASE("behind another one") {
+    w.begin();
+    w.connect();
+    w.talk->prompt_is(w.prompt("other", v1::Prompt::SUBMITTED), 1);
+  }
+  SUBCASE("after the driver's end") {
+    w.begin();
+    w.connect();
+    w.talk->driver_ended("gone");
+  }
+  w.settle();
+  w.commands.clear();
+  w.talk->prompt_comes();
+  w.settle();
+  CHECK(w.commands.empty());
 }
 
 TEST_CASE("an agent that is idle for long ends and its driver stays") {
