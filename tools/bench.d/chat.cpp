@@ -137,15 +137,27 @@ private:
   std::unique_ptr<v1::Conversations::Stub> reader_;
 };
 
-/// From the driver's writes to this reader, of what comes from now on; ms.
-std::vector<double> delays(talk& t, const std::string& id, std::size_t wanted) {
+/// Those who begin to follow together.
+struct beginners {
+  std::atomic<int> missing; // who have not got anything yet
+};
+
+/// From the driver's writes to this reader, of what comes once everybody follows; ms. What was said before is the first chunk, and was not written
+/// now.
+std::vector<double> delays(talk& t, const std::string& id, std::size_t wanted, beginners& all) {
   std::vector<double> out;
+  bool follows = false;
   t.follow(id, t.end_of(id), true, [&](const v1::ConversationChunk& c) {
     if (c.has_item() && c.item().kind() == v1::CONVERSATION_TURN && c.item().state() != "started")
       return false;
+    if (!c.has_delta() || c.delta().text().size() < 64)
+      return true;
     // Several that came together are one chunk; the last of them was written last.
-    if (c.has_delta() && c.delta().text().size() >= 64)
-      out.push_back(now_ms() - static_cast<double>(std::stoll(c.delta().text().substr(c.delta().text().size() - 64, 20))) / 1e6);
+    const auto taken = now_ms() - static_cast<double>(std::stoll(c.delta().text().substr(c.delta().text().size() - 64, 20))) / 1e6;
+    if (!std::exchange(follows, true))
+      --all.missing;
+    else if (all.missing <= 0)
+      out.push_back(taken);
     return out.size() < wanted;
   });
   return out;
@@ -186,6 +198,7 @@ public:
     out.push_back({"chat, delta to a follower, 1 conversation, p99", m("one p99"), "ms", "", 0, {}});
     out.push_back({"chat, delta to 100 followers of 100 conversations, p50", m("many p50"), "ms", "", 0, {}});
     out.push_back({"chat, delta to 100 followers of 100 conversations, p99", m("many p99"), "ms", "", 0, {}});
+    out.push_back({"chat, until 100 who begin at once have their first delta", m("begin"), "ms", "", 0, {}});
     out.push_back(
       {"chat, prompt to its driver, p50", m("prompt"), "ms", "3 fdatasync + 4 echo", 3 * m("sync") + 4 * m("echo"), {goal::ratio_at_most, 1}});
     out.push_back({"chat, replay of items of 1 KiB", m("replay"), "MB/s", "what a person waits for", replay_goal, {goal::ratio_at_least, 1}});
@@ -273,8 +286,9 @@ private:
       prompts.push_back(static_cast<double>(std::stoll(t.row(id).last_text())) / 1e6 - said);
     }
     samples_.add("prompt", median(prompts));
-    t.say(id, "stream " + std::to_string(per_second) + " 5");
-    const auto taken = delays(t, id, samples_wanted);
+    t.say(id, "stream " + std::to_string(per_second) + " 6");
+    beginners alone{1};
+    const auto taken = delays(t, id, samples_wanted, alone);
     samples_.add("one p50", median(taken));
     samples_.add("one p99", percentile(taken, 0.99));
     t.wait_for_turns(id, ++turns);
@@ -344,13 +358,17 @@ private:
   }
 
   void crowd() {
-    stream_all(4);
+    stream_all(10);
+    const auto began = now_ms();
+    beginners together{many};
     std::vector<std::future<std::vector<double>>> readers;
     for (const auto& id : crowd_)
-      readers.push_back(std::async(std::launch::async, [this, id] {
+      readers.push_back(std::async(std::launch::async, [this, id, &together] {
         talk own{node_, main().scope()};
-        return delays(own, id, samples_wanted);
+        return delays(own, id, samples_wanted, together);
       }));
+    eventually(10s, [&] { return together.missing <= 0; });
+    samples_.add("begin", now_ms() - began);
     std::vector<double> all;
     for (auto& r : readers)
       for (auto ms : r.get())
