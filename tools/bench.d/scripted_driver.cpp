@@ -17,6 +17,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "actors/agents/driver_frames.hpp"
@@ -213,14 +214,15 @@ private:
   std::int64_t deltas_left_ = 0, period_ns_ = 0, next_delta_ns_ = 0, items_left_ = 0;
 };
 
-/// Every 2 ms what is due, as many short works do it. What was not done in time, since others had the processor, is done later, as theirs is.
+/// In pieces as short as those of many who say deltas. What was not done in time, since others had the processor, is done later, as theirs is.
 [[noreturn]] void burn(double percent) {
+  constexpr auto piece = std::chrono::microseconds{100};
+  prctl(PR_SET_TIMERSLACK, 1UL);
   const auto begin = ns_of(CLOCK_MONOTONIC), used_before = ns_of(CLOCK_PROCESS_CPUTIME_ID);
   for (;;) {
     const auto due = static_cast<std::int64_t>(static_cast<double>(ns_of(CLOCK_MONOTONIC) - begin) * percent / 100);
-    while (ns_of(CLOCK_PROCESS_CPUTIME_ID) - used_before < due) {
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    if (ns_of(CLOCK_PROCESS_CPUTIME_ID) - used_before >= due)
+      std::this_thread::sleep_for(piece);
   }
 }
 
