@@ -28,11 +28,9 @@ namespace swarm::cli {
 
 namespace {
 
-/// Of the log, when somebody attaches: more than the lines that are shown then.
-
 // A global, because a signal handler can reach nothing else.
 int signal_pipe[2] = {-1, -1};
-constexpr char resized = 'w', told_to_stop = 's';
+constexpr char resized = 'w', told_to_stop = 's', key_of_interrupt = '\x03';
 
 void post(char event) {
   auto saved = errno;
@@ -88,15 +86,10 @@ public:
     : cli_(cli), conversation_(c), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reading_(cli.node().finder.connect(cli.env().get("SWARM_TOKEN"), false)),
       session_({[](std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }, [this](chat_wish w) { ask(std::move(w)); },
-                [this] { return cli_.boot_ms(); }},
+                [this] { return cli_.boot_ms(); }, [this] { return cli_.now_ms(); }},
                short_id(c.id()), columns_here(), cli.env().get("NO_COLOR").empty()) {}
   ~attachment() {
-    {
-      std::lock_guard guard{mutex_};
-      leaving_ = true;
-    }
-    changed_.notify_all();
-    reading_->cancel();
+    leave();
     if (reader_.joinable())
       reader_.join();
     if (asker_.joinable())
@@ -106,15 +99,19 @@ public:
   attachment(const attachment&) = delete;
   attachment& operator=(const attachment&) = delete;
 
-  void run() {
+  /// False when something that was typed did not reach the node, as far as is known.
+  bool run() {
     quiet_terminal terminal;
     session_.start();
     reader_ = std::thread{[this] { read_all(); }};
     asker_ = std::thread{[this] { ask_all(); }};
     carry();
+    send_the_rest();
     session_.leave();
+    reader_.join();
     if (failed_)
       std::rethrow_exception(failed_);
+    return !session_.has_lost();
   }
 
 private:
@@ -163,21 +160,73 @@ private:
     for (;;) {
       std::unique_lock lock{mutex_};
       changed_.wait(lock, [this] { return leaving_ || !wishes_.empty(); });
+      granting_.reset();
       // What was typed before the person left is sent all the same.
-      if (wishes_.empty())
-        return;
+      if (wishes_.empty()) {
+        has_asked_all_ = true;
+        lock.unlock();
+        return tell([](chat_session&) {});
+      }
       auto wish = std::move(wishes_.front());
       wishes_.pop_front();
+      granting_ = wish.what;
       lock.unlock();
       try {
+        if (gives_up_)
+          throw failure(code::interrupted, "given up");
         grant(wish);
       } catch (const call_failed& f) {
-        const bool may_have_arrived = f.exit_status == code::deadline || f.may_have_arrived;
+        const bool may_have_arrived = f.exit_status == code::deadline || f.exit_status == code::interrupted || f.may_have_arrived;
         tell([wish, why = std::string{f.what()}, may_have_arrived](chat_session& s) { s.failed(wish, why, may_have_arrived); });
       } catch (const std::exception& e) {
         tell([wish, why = std::string{e.what()}](chat_session& s) { s.failed(wish, why); });
       }
     }
+  }
+
+  static bool is_look(chat_wish::kind k) { return k == chat_wish::kind::look || k == chat_wish::kind::look_open; }
+
+  /// Nothing more is read, and nothing more looked at. Whether something that was typed is still to be sent.
+  bool leave() {
+    bool out = false;
+    {
+      std::lock_guard guard{mutex_};
+      leaving_ = true;
+      std::erase_if(wishes_, [](const auto& w) { return is_look(w.what); });
+      out = !wishes_.empty() || (granting_ && !is_look(*granting_));
+      gives_up_ = gives_up_ || !out;
+    }
+    changed_.notify_all();
+    reading_->cancel();
+    return out;
+  }
+
+  void give_up() {
+    gives_up_ = true;
+    cli_.node().coordination.cancel();
+  }
+
+  /// Waits until that has been sent or has failed, or the person gives it up.
+  void send_the_rest() {
+    const auto is_sending = leave();
+    session_.left(is_sending);
+    if (!is_sending)
+      cli_.node().coordination.cancel();
+    std::array<pollfd, 3> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{signal_pipe[0], POLLIN, 0}, pollfd{wake_, POLLIN, 0}};
+    while (!has_asked_all_) {
+      if (poll(fds.data(), fds.size(), -1) < 0)
+        continue;
+      char event = 0, key = 0;
+      if (fds[1].revents != 0 && read(signal_pipe[0], &event, 1) == 1 && event == told_to_stop)
+        give_up();
+      if (fds[0].revents != 0 && read(STDIN_FILENO, &key, 1) != 1)
+        fds[0].fd = -1; // the terminal is gone
+      if (key == key_of_interrupt)
+        give_up();
+      if (fds[2].revents != 0)
+        hear();
+    }
+    hear();
   }
 
   v1::Command command() const {
@@ -271,9 +320,12 @@ private:
   chat_session session_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<news> news_;        // guarded by mutex_
-  std::deque<chat_wish> wishes_; // guarded by mutex_
+  std::deque<news> news_;                   // guarded by mutex_
+  std::deque<chat_wish> wishes_;            // guarded by mutex_
+  std::optional<chat_wish::kind> granting_; // guarded by mutex_
   std::atomic<bool> leaving_ = false;
+  std::atomic<bool> gives_up_ = false;
+  std::atomic<bool> has_asked_all_ = false;
   std::atomic<bool> over_ = false;
   std::exception_ptr failed_; // of the reader, before over_
   std::thread reader_, asker_;
@@ -289,9 +341,9 @@ int attach_conversation(invocation& cli, const v1::Conversation& c) {
                                  " --follow; to say something: swarmctl chat send " + short_id(c.id()) + " TEXT");
   cli.io().line(concat({"conversation ", short_id(c.id()), " with ", c.harness(), ": ", c.title()}));
   cli.io().painted_line(cli.io().paint(colour::dim, "Enter sends, ^J is a new line, ^C interrupts the turn, ^D leaves and it goes on"));
-  attachment{cli, c}.run();
+  const auto is_all_sent = attachment{cli, c}.run();
   cli.io().line(concat({"left conversation ", short_id(c.id()), ", which goes on; come back: swarmctl chat ", short_id(c.id())}));
-  return code::ok;
+  return is_all_sent ? code::ok : code::refused;
 }
 
 } // namespace swarm::cli

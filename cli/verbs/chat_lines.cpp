@@ -71,6 +71,10 @@ chat_text result_lines(const v1::ConversationItem& item, const std::string& tool
            concat({item.nested() ? "    " : "  ", item.failed() ? "failed" : "ok", tool.empty() ? "" : " ", tool, what.empty() ? "" : ": ", what})}};
 }
 
+const char* kind_of_request(const v1::ConversationItem& item) { return item.kind() == v1::CONVERSATION_PERMISSION ? "permission" : "question"; }
+
+std::string bracketed(const std::string& approval_id) { return approval_id.empty() ? std::string{} : concat({"  [", short_id(approval_id), "]"}); }
+
 } // namespace
 
 chat_text lines_of_text(std::string_view text, colour paint, std::string_view before, bool is_said) {
@@ -127,16 +131,21 @@ std::string usage_text(const v1::Usage& u) {
 
 chat_text chat_lines::gap(const v1::ConversationResumed& r) { return {{colour::yellow, "! something is missing here: " + r.gap()}}; }
 
-chat_text chat_lines::request(const v1::ConversationItem& item) const {
-  const auto* who = item.kind() == v1::CONVERSATION_PERMISSION ? "permission" : "question";
-  if (item.state() != "asked") {
-    const auto paint = item.state() == "deny" || item.state() == "expired" || item.state() == "withdrawn" ? colour::yellow : colour::green;
-    if (item.rule().empty())
-      return {{paint, concat({"  ", who, ": ", item.state()})}};
-    return {{paint, concat({"  ", who, ": ", item.state(), ": ", item.title(), "  (nobody was asked: ", item.rule(), ")"})}};
-  }
-  chat_text out{{colour::yellow, concat({"? ", who, ": ", item.title(), item.approval_id().empty() ? "" : "  [", short_id(item.approval_id()),
-                                         item.approval_id().empty() ? "" : "]"})}};
+chat_text chat_lines::request_end(const v1::ConversationItem& item) {
+  const auto known = asked_.extract({item.generation(), item.id()});
+  const auto was_asked = !known.empty();
+  const auto title = cut(!item.title().empty() || !was_asked ? item.title() : known.mapped().title);
+  const auto id = !item.approval_id().empty() || !was_asked ? item.approval_id() : known.mapped().approval_id;
+  const auto paint = item.state() == "deny" || item.state() == "expired" || item.state() == "withdrawn" ? colour::yellow : colour::green;
+  const auto rule = item.rule().empty() ? std::string{} : concat({id.empty() ? "  (nobody was asked: " : "  (not as decided: ", item.rule(), ")"});
+  return {{paint, concat({"  ", kind_of_request(item), ": ", item.state(), title.empty() ? "" : ": ", title, bracketed(id), rule})}};
+}
+
+chat_text chat_lines::request(const v1::ConversationItem& item) {
+  if (item.state() != "asked")
+    return request_end(item);
+  asked_[{item.generation(), item.id()}] = {item.title(), item.approval_id()};
+  chat_text out{{colour::yellow, concat({"? ", kind_of_request(item), ": ", item.title(), bracketed(item.approval_id())})}};
   const auto parts = item.kind() == v1::CONVERSATION_QUESTION ? question_parts(item.body()) : std::vector<question_part>{};
   for (const auto& part : parts)
     for (auto& line : lines_of_part(part))

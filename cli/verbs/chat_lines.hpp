@@ -33,7 +33,7 @@ chat_text action_lines(std::string_view body);
 /// "1200 in, 350 out, $0.0123"; empty when nothing is known.
 std::string usage_text(const v1::Usage&);
 
-/// Knows the names of the tools that were called, so that a result says whose it is.
+/// Knows the names of the tools that were called and of what was asked, so that a result and a decision say whose they are.
 class chat_lines {
 public:
   /// Of a whole item.
@@ -42,8 +42,14 @@ public:
   static chat_text gap(const v1::ConversationResumed&);
 
 private:
-  chat_text request(const v1::ConversationItem&) const;
-  std::map<std::pair<std::uint32_t, std::string>, std::string> tools_;
+  using item_id = std::pair<std::uint32_t, std::string>; // with its generation
+  struct question {
+    std::string title, approval_id;
+  };
+  chat_text request(const v1::ConversationItem&);
+  chat_text request_end(const v1::ConversationItem&);
+  std::map<item_id, std::string> tools_;
+  std::map<item_id, question> asked_;
 };
 
 } // namespace swarm::cli

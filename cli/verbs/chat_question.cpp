@@ -70,6 +70,25 @@ void put_answers(v1::DecideApproval& to, const v1::Approval& a, const std::vecto
   }
 }
 
+std::string time_left(const v1::Approval& a, std::int64_t unix_ms) {
+  if (a.deadline_ms() == 0 || unix_ms == 0)
+    return {};
+  const auto s = std::max<std::int64_t>(a.deadline_ms() - unix_ms, 0) / 1'000;
+  constexpr std::int64_t minute = 60, hour = 60 * minute, seconds_count = 10 * minute;
+  if (s < minute)
+    return concat({s, " s"});
+  if (s < seconds_count)
+    return concat({s / minute, " min ", s % minute, " s"});
+  return s < hour ? concat({s / minute, " min"}) : concat({s / hour, " h ", s % hour / minute, " min"});
+}
+
+std::string deadline_text(const v1::Approval& a, std::int64_t unix_ms) {
+  const auto left = time_left(a, unix_ms);
+  if (left.empty() || a.decided_at_ms() != 0)
+    return {};
+  return concat({a.conversation_id().empty() ? "nobody waits for it in " : "denied in ", left, ", unless somebody decides"});
+}
+
 chat_question::chat_question(v1::Approval a, std::string body)
   : approval_(std::move(a)), body_(std::move(body)), parts_(question_parts(approval_, body_)) {
   for (int i = 0; i < approval_.options_size(); ++i)
@@ -82,7 +101,7 @@ bool chat_question::has(std::string_view option) const {
   return std::find(approval_.options().begin(), approval_.options().end(), option) != approval_.options().end();
 }
 
-chat_text chat_question::lines() const {
+chat_text chat_question::lines(std::int64_t unix_ms) const {
   chat_text out;
   if (answers_.empty())
     out.push_back({colour::yellow, concat({"? ", approval_.title(), "  [", short_id(approval_.id()), "]"})});
@@ -94,6 +113,11 @@ chat_text chat_question::lines() const {
   // The line that says what it is may have left the screen.
   if (action.size() > long_lines)
     out.push_back({colour::yellow, concat({"? ", approval_.title(), "  [", short_id(approval_.id()), "]  (the ", action.size(), " lines above)"})});
+  const bool can_be_always = std::any_of(choices_.begin(), choices_.end(), [](const auto& c) { return c.option == "always"; });
+  if (can_be_always && !approval_.pattern().empty())
+    out.push_back({colour::none, "    always: " + approval_.pattern()});
+  if (const auto left = deadline_text(approval_, unix_ms); !left.empty())
+    out.push_back({colour::dim, "    " + left});
   std::string keys;
   for (const auto& c : choices_)
     keys += concat({"   ", std::string(1, c.key), " ", c.option});
@@ -172,6 +196,26 @@ chat_question::outcome chat_question::press(char key) {
   if (!picked_.erase(i))
     picked_.insert(i);
   return outcome::changed;
+}
+
+bool chat_question::are_keys(std::string_view line) const {
+  if (line.empty())
+    return false;
+  const bool has_parts = is_whole() && !parts_.empty();
+  if (line.size() == 1 && (!meaning(line.front()).empty() || (line == "m" && has("deny")) || (line == "w" && has_parts && has(answer_option))))
+    return true;
+  if (!has_parts || !parts_[answers_.size()].many)
+    return false;
+  const auto& choices = parts_[answers_.size()].choices;
+  return std::all_of(line.begin(), line.end(), [&](char c) { return c >= '1' && static_cast<std::size_t>(c - '1') < choices.size(); });
+}
+
+chat_question::outcome chat_question::press_all(std::string_view keys) {
+  auto out = outcome::ignored;
+  for (auto key : keys)
+    out = press(key);
+  // Choices are taken by Enter; what each key alone has done is over.
+  return out == outcome::changed && !picked_.empty() ? press('\r') : out;
 }
 
 chat_question::outcome chat_question::answer_part(std::string choice) {

@@ -34,6 +34,11 @@ using part_answers = std::vector<std::pair<std::string, std::string>>;
 /// with one part is the first one.
 void put_answers(v1::DecideApproval&, const v1::Approval&, const std::vector<question_part>&, const part_answers&);
 
+/// "29 min", until nobody waits for a decision any more; empty: that has no end, or the time is not known (0).
+std::string time_left(const v1::Approval&, std::int64_t unix_ms);
+/// The same in a sentence, with what happens then; empty also when it has been decided.
+std::string deadline_text(const v1::Approval&, std::int64_t unix_ms);
+
 /// One request at a terminal, until it is decided.
 class chat_question {
 public:
@@ -49,11 +54,15 @@ public:
   chat_question(v1::Approval, std::string body);
 
   const v1::Approval& approval() const noexcept { return approval_; }
-  /// What is asked now.
-  chat_text lines() const;
+  /// What is asked now. With 0 as the time nothing is said of a deadline.
+  chat_text lines(std::int64_t unix_ms) const;
   /// The keys that count, before what is typed.
   std::string hint() const;
   outcome press(char key);
+  /// The line is one key that counts, or several choices that may be taken together.
+  bool are_keys(std::string_view line) const;
+  /// Those keys, the choices with the Enter that takes them.
+  outcome press_all(std::string_view keys);
   /// What the key answers by itself; empty for one after which words or Enter follow, and for all others.
   std::string meaning(char key) const;
   /// The words for which press() has asked.

@@ -1,6 +1,7 @@
 #include "cli/verbs/chat_session.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "actors/base/limits.hpp"
@@ -100,8 +101,13 @@ void chat_session::take_request(const v1::ConversationItem& item) {
   if (!live_)
     if (auto asked = asked_.find(id); asked != asked_.end())
       show(lines_.of(asked->second));
+  auto end = item;
+  if (const auto asked = asked_.find(id); asked != asked_.end()) {
+    end.set_title(asked->second.title());
+    end.set_approval_id(id);
+  }
   forget(id);
-  auto text = lines_.of(item);
+  auto text = lines_.of(end);
   if (live_ && !id.empty() && !mine_.contains(id))
     for (auto& line : text)
       line.text += "  (decided elsewhere)";
@@ -126,6 +132,11 @@ void chat_session::take_streamed(const v1::ConversationItem& item) {
 void chat_session::take_item(const v1::ConversationItem& item) {
   if (is_request(item))
     return take_request(item);
+  if (item.kind() == v1::CONVERSATION_USER)
+    if (const auto mine = unheard_.find(item.body()); mine != unheard_.end())
+      unheard_.erase(mine);
+  if (item.kind() == v1::CONVERSATION_NOTICE && (item.title() == "undelivered" || item.title() == "outcome-unknown"))
+    unheard_.clear();
   // What an agent does beside the text that it says does not end that text.
   const bool is_open = live_ && !open_text_.empty() && item.kind() == open_kind_ && !item.nested() && (open_id_.empty() || item.id() == open_id_);
   is_open ? take_streamed(item) : show(lines_.of(item));
@@ -157,6 +168,8 @@ void chat_session::take_delta(const v1::ConversationDelta& d) {
 
 void chat_session::take_state(const v1::Conversation& c) {
   const auto before = std::exchange(state_, c);
+  if (c.state() == v1::Conversation::ENDED || c.state() == v1::Conversation::LOST)
+    unheard_.clear();
   if (c.state() != before.state() && !c.reason().empty() &&
       (c.state() == v1::Conversation::SUSPENDED || c.state() == v1::Conversation::ENDED || c.state() == v1::Conversation::LOST))
     show({{colour::yellow, concat({"! ", mcp::conversation_state(c.state()), ": ", c.reason()})}});
@@ -194,7 +207,7 @@ void chat_session::ask_next() {
     return draw();
   auto& q = waiting_.front();
   q.shown_at_ms = std::max<std::int64_t>(out_.now_ms(), 1);
-  show(q.lines());
+  show(q.lines(unix_ms()));
   draw();
 }
 
@@ -255,11 +268,48 @@ void chat_session::answer_by(char key) {
   act_on(waiting_.front().press(key));
 }
 
-std::optional<std::int64_t> chat_session::due_ms() const { return held_ ? std::optional{held_->at_ms + key_pause_ms} : std::nullopt; }
+bool chat_session::answer_by_line() {
+  if (waiting_.empty() || words_for_ || stale_words_ || !waiting_.front().are_keys(editor_.line()))
+    return false;
+  // It has just come: the line stays, and the next Enter counts.
+  if (!is_answerable())
+    return true;
+  const auto keys = editor_.line();
+  held_.reset();
+  editor_.clear();
+  act_on(waiting_.front().press_all(keys));
+  return true;
+}
+
+std::optional<std::int64_t> chat_session::countdown_ms() const {
+  if (!out_.unix_ms || waiting_.empty() || waiting_.front().shown_at_ms == 0 || waiting_.front().approval().deadline_ms() <= unix_ms())
+    return std::nullopt;
+  constexpr std::int64_t second_ms = 1'000, minute_ms = 60'000;
+  const auto left = waiting_.front().approval().deadline_ms() - unix_ms();
+  return out_.now_ms() + left % (left > 11 * minute_ms ? minute_ms : second_ms) + 1;
+}
+
+std::optional<std::int64_t> chat_session::due_ms() const {
+  const auto counted = countdown_ms();
+  if (!held_)
+    return counted;
+  return std::min(held_->at_ms + key_pause_ms, counted.value_or(std::numeric_limits<std::int64_t>::max()));
+}
 
 void chat_session::pass() {
-  if (held_ && out_.now_ms() >= *due_ms())
-    answer_by(held_->key);
+  if (held_ && out_.now_ms() >= held_->at_ms + key_pause_ms)
+    return answer_by(held_->key);
+  if (countdown_ms())
+    draw();
+}
+
+bool chat_session::has_work() const {
+  switch (state_.state()) {
+    case v1::Conversation::STARTING:
+    case v1::Conversation::RUNNING:
+    case v1::Conversation::BLOCKED: return true;
+    default: return !state_.held() && (state_.queued() > 0 || !unheard_.empty());
+  }
 }
 
 bool chat_session::interrupt() {
@@ -274,7 +324,7 @@ bool chat_session::interrupt() {
   if (interrupted_at_ms_ && now_ms - *interrupted_at_ms_ < leave_pause_ms)
     return false;
   interrupted_at_ms_ = now_ms;
-  if (state_.state() == v1::Conversation::RUNNING || state_.state() == v1::Conversation::BLOCKED) {
+  if (has_work()) {
     out_.wish({.what = chat_wish::kind::interrupt});
     show({{colour::dim, "  interrupting; ^C again, or ^D, leaves"}});
   } else {
@@ -284,8 +334,8 @@ bool chat_session::interrupt() {
 }
 
 void chat_session::submit() {
-  if (const auto& line = editor_.line(); line.size() == 1 && is_answerable() && !waiting_.front().meaning(line.front()).empty())
-    return answer_by(line.front());
+  if (answer_by_line())
+    return draw();
   auto text = editor_.take();
   if (std::exchange(stale_words_, false) && !text.empty())
     return show({{colour::yellow, "! not sent: it was an answer, and somebody else has decided; the arrow up brings it back"}});
@@ -295,6 +345,8 @@ void chat_session::submit() {
     return draw();
   if (state_.state() == v1::Conversation::RUNNING || state_.state() == v1::Conversation::BLOCKED || state_.queued() > 0)
     show({{colour::dim, "  waits for its turn: " + text.substr(0, text.find('\n'))}});
+  unheard_.insert(text);
+  state_.set_held(false);
   out_.wish({.what = chat_wish::kind::prompt, .text = std::move(text)});
   draw();
 }
@@ -322,8 +374,12 @@ bool chat_session::type(std::string_view bytes) {
 }
 
 void chat_session::failed(const chat_wish& wish, const std::string& why, bool may_have_arrived) {
+  if (has_left_ && (wish.what == chat_wish::kind::look || wish.what == chat_wish::kind::look_open))
+    return;
   chat_text text;
   if (wish.what == chat_wish::kind::prompt) {
+    if (const auto mine = unheard_.find(wish.text); mine != unheard_.end())
+      unheard_.erase(mine);
     text.push_back(
       {colour::red, (may_have_arrived ? "! nobody knows whether this was sent: " : "! not sent: ") + wish.text.substr(0, wish.text.find('\n'))});
     if (may_have_arrived)
@@ -331,10 +387,19 @@ void chat_session::failed(const chat_wish& wish, const std::string& why, bool ma
   }
   if (wish.what == chat_wish::kind::decide || wish.what == chat_wish::kind::look)
     text.push_back({colour::red, concat({"! not decided; see: swarmctl decide ", short_id(wish.approval_id)})});
+  if (wish.what == chat_wish::kind::interrupt)
+    text.push_back({colour::red, "! not interrupted"});
+  has_lost_ |= has_left_;
   mine_.erase(wish.approval_id);
   auto reason = lines_of_text(why, colour::red, "! ");
   text.insert(text.end(), reason.begin(), reason.end());
   show(text);
+}
+
+void chat_session::left(bool is_sending) {
+  has_left_ = true;
+  if (is_sending)
+    show({{colour::dim, "  sending what you typed; ^C gives up"}});
 }
 
 void chat_session::away(bool is_away) {
@@ -351,8 +416,9 @@ std::string chat_session::hint() const {
     return "decided elsewhere> ";
   if (held_ && !waiting_.empty())
     return concat({waiting_.front().meaning(held_->key), "? "});
+  const auto left = waiting_.empty() ? std::string{} : time_left(waiting_.front().approval(), unix_ms());
   if (!waiting_.empty() && waiting_.front().shown_at_ms != 0)
-    return waiting_.front().hint() + "> ";
+    return concat({waiting_.front().hint(), left.empty() ? "" : "  ", left, "> "});
   if (away_)
     return "away> ";
   const auto queued = state_.queued() > 0 ? concat({", ", state_.queued(), state_.held() ? " held" : " queued"}) : std::string{};

@@ -38,7 +38,8 @@ public:
   struct outlet {
     std::function<void(std::string_view)> write;
     std::function<void(chat_wish)> wish;
-    std::function<std::int64_t()> now_ms; // of a clock that only goes on
+    std::function<std::int64_t()> now_ms;       // of a clock that only goes on
+    std::function<std::int64_t()> unix_ms = {}; // what time it is, for deadlines; without it none is shown
   };
   chat_session(outlet out, std::string title, std::size_t columns, bool colours);
 
@@ -55,6 +56,10 @@ public:
   void not_found(const std::string& approval_id);
   /// A wish was refused, or nobody knows what became of it.
   void failed(const chat_wish&, const std::string& why, bool may_have_arrived = false);
+  /// The person has left; what was typed before may still be on its way.
+  void left(bool is_sending);
+  /// Of that something has failed.
+  bool has_lost() const noexcept { return has_lost_; }
   /// The node is away, or back.
   void away(bool);
   void resize(std::size_t columns) { out_.write(screen_.resize(columns)); }
@@ -76,7 +81,14 @@ private:
   /// Whether the key was dealt with. One that answers stands in the line first, and counts when no other follows.
   bool answers(char key);
   void answer_by(char key);
+  /// A line of nothing but keys of what is asked, which came together with Enter.
+  bool answer_by_line();
   void act_on(chat_question::outcome);
+  /// Something runs or waits that an interrupt ends.
+  bool has_work() const;
+  std::int64_t unix_ms() const { return out_.unix_ms ? out_.unix_ms() : 0; }
+  /// When the countdown of what is asked changes, by now_ms().
+  std::optional<std::int64_t> countdown_ms() const;
   bool interrupt();
   void submit();
   void draw();
@@ -111,6 +123,9 @@ private:
   };
   std::optional<pressed> held_; // stands in the line: an answer, or the begin of a word
   std::optional<std::int64_t> interrupted_at_ms_;
+  std::multiset<std::string> unheard_; // prompts of this terminal that the agent has not begun
+  bool has_left_ = false;
+  bool has_lost_ = false;
 };
 
 } // namespace swarm::cli

@@ -1,6 +1,7 @@
 // swarmctl chat and what belongs to it, as scripts and people at terminals use it. A script takes the agent's part: it does what its prompts say.
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "tests/support/node_process.hpp"
@@ -148,8 +149,11 @@ json only(const std::vector<json>& lines, const std::string& kind) {
   return {};
 }
 
-std::unique_ptr<terminal_process> attach(const chat_node& c, const std::string& id) {
-  auto out = std::make_unique<terminal_process>(words{program("swarmctl").string(), "chat", id}, c.node.env(), c.node.work());
+std::unique_ptr<terminal_process> attach(const chat_node& c, const std::string& id, const words& flags = {}) {
+  words line{program("swarmctl").string()};
+  line.insert(line.end(), flags.begin(), flags.end());
+  line.insert(line.end(), {"chat", id});
+  auto out = std::make_unique<terminal_process>(line, c.node.env(), c.node.work());
   REQUIRE(out->read_until("^D leaves"));
   return out;
 }
@@ -363,6 +367,22 @@ TEST_CASE("an attached terminal goes on when the node comes back") {
   REQUIRE(person->read_until("heard: are you there"));
   person->type("\x04");
   CHECK(person->finish() == 0);
+}
+
+TEST_CASE("what a person types and leaves with is not lost in silence when the node does not answer") {
+  chat_node c;
+  const auto id = c.conversation("hello");
+  REQUIRE(c.reaches(id, "idle"));
+  auto person = attach(c, id, {"--timeout", "5"});
+  REQUIRE(person->read_until("idle> "));
+  const auto node = c.node.node_pid();
+  REQUIRE(kill(node, SIGSTOP) == 0);
+  person->type("third\r");
+  person->type("\x04");
+  CHECK(person->read_until("sending what you typed; ^C gives up"));
+  CHECK(person->read_until("nobody knows whether this was sent: third"));
+  CHECK(person->finish() == 1);
+  REQUIRE(kill(node, SIGCONT) == 0);
 }
 
 TEST_CASE("what is allowed unasked asks nobody and stands in the conversation with its rule") {

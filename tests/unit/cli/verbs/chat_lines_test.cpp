@@ -73,6 +73,23 @@ TEST_CASE("what a person has said stands with its files and what a rule has deci
   CHECK(shown(lines.of(ruled)) == "  permission: allow: Bash: make  (nobody was asked: the pattern Bash(make))\n");
 }
 
+TEST_CASE("the end of a permission names it and says when a rule has overruled what a person decided") {
+  chat_lines lines;
+  auto asked = item(v1::CONVERSATION_PERMISSION, "Write: a.txt", R"({"file_path":"a.txt"})");
+  asked.set_id("n1");
+  asked.set_state("asked");
+  asked.set_approval_id("abcd1234-1");
+  lines.of(asked);
+  auto end = item(v1::CONVERSATION_PERMISSION, "", "");
+  end.set_id("n1");
+  end.set_state("allow");
+  CHECK(shown(lines.of(end)) == "  permission: allow: Write: a.txt  [abcd1234]\n");
+  lines.of(asked);
+  end.set_state("deny");
+  end.set_rule("held by a peer");
+  CHECK(shown(lines.of(end)) == "  permission: deny: Write: a.txt  [abcd1234]  (not as decided: held by a peer)\n");
+}
+
 TEST_CASE("a plan shows how far each step is") {
   chat_lines lines;
   CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", R"({"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"}]})"))) ==

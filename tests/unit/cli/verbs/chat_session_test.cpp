@@ -13,7 +13,8 @@ struct attached {
   std::string bytes;
   std::vector<chat_wish> wishes;
   std::int64_t now = 0;
-  chat_session session{{[this](std::string_view b) { bytes += b; }, [this](chat_wish w) { wishes.push_back(std::move(w)); }, [this] { return now; }},
+  chat_session session{{[this](std::string_view b) { bytes += b; }, [this](chat_wish w) { wishes.push_back(std::move(w)); }, [this] { return now; },
+                        [this] { return now + 1'000'000; }},
                        "c0ffee00",
                        60,
                        false};
@@ -254,7 +255,7 @@ TEST_CASE("what somebody else has decided is shown, and is not asked any more") 
   auto i = a.item(v1::CONVERSATION_PERMISSION, "n1", "");
   i.set_state("deny");
   a.take(i);
-  CHECK(a.screen().find("permission: deny  (decided elsewhere)") != std::string::npos);
+  CHECK(a.bytes.find("permission: deny: Bash: rm x  [abcd1234]  (decided elsewhere)") != std::string::npos);
   a.press("a", 9'000);
   CHECK(a.wishes.size() == 1);
 }
@@ -291,6 +292,123 @@ TEST_CASE("Ctrl-C interrupts the turn, and a second one within a second leaves, 
   CHECK(a.type("\x03", 5'000));
   CHECK_FALSE(a.type("\x03", 5'500));
   CHECK_FALSE(a.type("\x04", 9'000));
+}
+
+TEST_CASE("Ctrl-C interrupts what has not begun: while the agent starts and before it has the prompt") {
+  attached a;
+  a.state(v1::Conversation::STARTING);
+  a.type("\x03", 1'000);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].what == chat_wish::kind::interrupt);
+  a.state(v1::Conversation::IDLE);
+  a.type("delete all\r", 5'000);
+  a.type("\x03", 6'000);
+  REQUIRE(a.wishes.size() == 3);
+  CHECK(a.wishes[2].what == chat_wish::kind::interrupt);
+  a.take(a.item(v1::CONVERSATION_USER, "u", "delete all"));
+  a.type("\x03", 9'000);
+  CHECK(a.wishes.size() == 3);
+  CHECK(a.screen().find("  nothing runs") != std::string::npos);
+}
+
+TEST_CASE("Ctrl-C at rest interrupts nothing, also after a prompt that was refused") {
+  attached a;
+  a.state(v1::Conversation::IDLE);
+  a.type("fix it\r", 0);
+  a.session.failed(a.wishes.at(0), "32 prompts wait already");
+  a.type("\x03", 5'000);
+  CHECK(a.wishes.size() == 1);
+  CHECK(a.screen().find("  nothing runs") != std::string::npos);
+}
+
+TEST_CASE("what was typed and fails after the person has left is said and remembered") {
+  attached a;
+  a.type("third\r", 0);
+  CHECK_FALSE(a.type("\x04", 1'000));
+  a.session.left(true);
+  CHECK(a.screen().find("  sending what you typed; ^C gives up") != std::string::npos);
+  CHECK_FALSE(a.session.has_lost());
+  a.session.failed({.what = chat_wish::kind::look_open}, "cancelled");
+  CHECK_FALSE(a.session.has_lost());
+  a.session.failed(a.wishes.at(0), "no answer by the deadline");
+  CHECK(a.session.has_lost());
+  CHECK(a.screen().find("! not sent: third") != std::string::npos);
+}
+
+TEST_CASE("of several permissions the end of each names it") {
+  attached a;
+  a.permission(1'000);
+  a.question(1'000, R"({"questions":[{"question":"A?","options":[{"label":"x"}]}]})", {"x"});
+  a.press("d", 9'000);
+  auto i = a.item(v1::CONVERSATION_PERMISSION, "n1", "");
+  i.set_state("deny");
+  a.take(i);
+  CHECK(a.screen().find("permission: deny: Bash: rm x  [abcd1234]\n") != std::string::npos);
+}
+
+TEST_CASE("a permission says what always allows from then on") {
+  attached a;
+  v1::Approval p;
+  p.set_id("abcd1234-5");
+  p.set_title("Bash: make");
+  p.set_body("{}");
+  p.set_conversation_id("c0ffee00-1");
+  p.set_pattern("Bash(make)");
+  for (const auto* o : {"allow", "deny"})
+    p.add_options(o);
+  a.session.found(p);
+  CHECK(a.screen().find("always") == std::string::npos);
+  p.set_id("abcd1234-6");
+  p.add_options("always");
+  a.press("d", 9'000);
+  a.session.found(p);
+  CHECK(a.screen().find("    always: Bash(make)\n") != std::string::npos);
+}
+
+TEST_CASE("a permission counts down to its denial") {
+  attached a;
+  v1::Approval p;
+  p.set_id("abcd1234-5");
+  p.set_title("Bash: make");
+  p.set_body("{}");
+  p.set_conversation_id("c0ffee00-1");
+  p.set_deadline_ms(1'000'000 + 30 * 60'000);
+  p.add_options("deny");
+  a.session.found(p);
+  CHECK(a.screen().find("    denied in 30 min, unless somebody decides\n") != std::string::npos);
+  CHECK(a.screen().find("d  30 min>") != std::string::npos);
+  REQUIRE(a.session.due_ms());
+  a.pass(29 * 60'000 + 15'000);
+  CHECK(a.screen().find("d  45 s>") != std::string::npos);
+  CHECK(*a.session.due_ms() <= a.now + 1'001);
+  a.pass(30 * 60'000);
+  CHECK_FALSE(a.session.due_ms());
+}
+
+TEST_CASE("a choice and Enter that come together answer the question") {
+  attached a;
+  a.question(1'000, R"({"questions":[{"question":"Sizes?","multiSelect":true,"options":[{"label":"S"},{"label":"M"},{"label":"L"}]}]})",
+             {"answer", "deny"});
+  a.type("1\r", 1'100); // it cannot have been read yet
+  CHECK(a.wishes.empty());
+  a.type("\x15", 1'200);
+  a.type("13\r", 9'000);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].what == chat_wish::kind::decide);
+  CHECK(a.wishes[0].decision.answers(0).choice() == "S, L");
+}
+
+TEST_CASE("the key for words and Enter that come together ask for the words") {
+  attached a;
+  a.permission(1'000);
+  a.type("m\r", 9'000);
+  CHECK(a.wishes.size() == 1);
+  a.type("use make\r", 9'100);
+  REQUIRE(a.wishes.size() == 2);
+  CHECK(a.wishes[1].decision.message() == "use make");
+  a.type("13\r", 20'000); // nothing is asked any more
+  REQUIRE(a.wishes.size() == 3);
+  CHECK(a.wishes[2].text == "13");
 }
 
 TEST_CASE("a line becomes a prompt, and a refusal is said") {
