@@ -42,6 +42,21 @@ json delivery_of(const v1::Approval& a) {
   }
 }
 
+json decider_of(const v1::Approval& a) {
+  if (a.decision().empty())
+    return nullptr;
+  const auto kind = [&] {
+    switch (a.decided_by().kind()) {
+      case v1::Principal::OPERATOR: return "person";
+      case v1::Principal::SESSION: return "session";
+      case v1::Principal::DEVICE: return "device";
+      case v1::Principal::GATEWAY: return "gateway";
+      default: return "node";
+    }
+  };
+  return {{"kind", kind()}, {"id", mcp::text_or_null(a.decided_by().id())}};
+}
+
 json approval_row(const v1::Approval& a) {
   auto options = json::array();
   for (const auto& o : a.options())
@@ -57,6 +72,7 @@ json approval_row(const v1::Approval& a) {
           {"options", options},
           {"state", state_of(a)},
           {"decision", mcp::text_or_null(a.decision())},
+          {"decided_by", decider_of(a)},
           {"withdrawn", mcp::text_or_null(a.withdrawn())},
           {"conversation", mcp::text_or_null(a.conversation_id())},
           {"pattern", mcp::text_or_null(a.pattern())},
@@ -73,13 +89,24 @@ struct approvals_wanted {
   std::string viewer = {}; // the session that looks; empty = the caller
 };
 
-v1::ApprovalList approvals_in(const invocation& cli, const std::string& scope, const approvals_wanted& wanted) {
-  auto query = cli.query();
-  query.set_scope(scope);
-  query.set_viewer(wanted.viewer);
-  query.mutable_list_approvals()->set_open_only(wanted.open_only);
-  query.mutable_list_approvals()->set_id(wanted.id);
-  return cli.ask(query).approvals();
+std::vector<v1::Approval> approvals_in(const invocation& cli, const std::string& scope, const approvals_wanted& wanted) {
+  std::vector<v1::Approval> out;
+  if (wanted.open_only) {
+    out = open_approvals(cli, scope, wanted.viewer);
+  } else {
+    auto query = cli.query();
+    query.set_scope(scope);
+    query.set_viewer(wanted.viewer);
+    query.mutable_list_approvals()->set_id(wanted.id);
+    const auto answer = cli.ask(query);
+    out = {answer.approvals().approvals().begin(), answer.approvals().approvals().end()};
+  }
+  // Who decides has to see what.
+  for (auto& a : out)
+    if (a.body_left_out() && wanted.id.empty())
+      if (auto whole = approvals_in(cli, scope, {.id = a.id(), .viewer = wanted.viewer}); !whole.empty())
+        a = std::move(whole.front());
+  return out;
 }
 
 /// A person is asked in every scope, unless one was named. A session sees its own.
@@ -112,7 +139,7 @@ std::vector<v1::Approval> approvals_of(const invocation& cli, const std::vector<
   for (const auto& scope : scopes) {
     try {
       auto list = approvals_in(cli, scope, wanted);
-      std::move(list.mutable_approvals()->begin(), list.mutable_approvals()->end(), std::back_inserter(found));
+      std::move(list.begin(), list.end(), std::back_inserter(found));
     } catch (const failure& f) {
       if (scopes.size() == 1 || f.exit_status != code::refused)
         throw;
@@ -132,16 +159,26 @@ std::string joined_options(const v1::Approval& a) {
   return out;
 }
 
+/// Behind a decision; empty when its agent has it.
+std::string delivery_text(const v1::Approval& a) {
+  switch (a.delivery()) {
+    case v1::Approval::PENDING: return ", on its way to the agent";
+    case v1::Approval::REFUSED: return ", and did not reach the agent" + (a.delivery_reason().empty() ? "" : ": " + a.delivery_reason());
+    case v1::Approval::OUTCOME_UNKNOWN: return ", and nobody knows whether the agent has it";
+    default: return {};
+  }
+}
+
 std::string end_of(const v1::Approval& a) {
   if (!a.decision().empty())
-    return a.decision();
+    return concat({a.decision(), " by ", name_of(a.decided_by()), delivery_text(a)});
   return a.withdrawn().empty() ? "expired" : "withdrawn: " + a.withdrawn();
 }
 
 /// What is decided on, whole, each line set in.
 void print_action(const invocation& cli, const v1::Approval& a) {
-  if (a.body().empty() && a.kind() != v1::Approval::TASK)
-    return cli.io().line(concat({"      (", byte_count(a.body_bytes()), "; all of it: swarmctl approvals ", short_id(a.id()), ")"}));
+  if (a.body().empty() && a.body_bytes() != 0)
+    return cli.io().line(concat({"      (", byte_count(a.body_bytes()), "; all of it: swarmctl approvals ", a.id(), ")"}));
   if (a.body() == a.title())
     return;
   if (const auto parts = question_parts(a, a.body()); !parts.empty()) {
@@ -169,6 +206,8 @@ void print_approval(const invocation& cli, const v1::Approval& a, bool with_scop
   print_action(cli, a);
   if (!a.pattern().empty() && a.decided_at_ms() == 0)
     cli.io().line("      always: " + a.pattern());
+  if (const auto left = deadline_text(a, cli.now_ms()); !left.empty())
+    cli.io().line("      " + left);
 }
 
 /// From where it is kept, when the row has no room for it.
@@ -245,7 +284,7 @@ private:
 
   bool look_at(const std::string& scope, const std::string& id) {
     const auto found = approvals_in(cli_, scope, {.id = id, .viewer = cli_.named_actor_id()});
-    for (const auto& a : found.approvals())
+    for (const auto& a : found)
       show(a);
     return true;
   }
@@ -459,7 +498,7 @@ int run_decide(invocation& cli, const decide_options& o) {
   if (cli.json_wanted())
     cli.io().print(approval_row(decided));
   else
-    cli.io().line("decided " + decided.id() + ": " + decided.decision());
+    cli.io().line("decided " + decided.id() + ": " + decided.decision() + delivery_text(decided));
   return code::ok;
 }
 

@@ -23,6 +23,7 @@
 #include "cli/profile.hpp"
 #include "cli/verbs/chat_follow.hpp"
 #include "cli/verbs/chat_session.hpp"
+#include "cli/verbs/reference.hpp"
 
 namespace swarm::cli {
 
@@ -246,23 +247,26 @@ private:
       case chat_wish::kind::interrupt: c.mutable_interrupt_conversation()->set_conversation_id(conversation_.id()); break;
       case chat_wish::kind::decide: *c.mutable_decide_approval() = wish.decision; break;
       case chat_wish::kind::look: return look(wish.approval_id);
-      case chat_wish::kind::look_open: return look({});
+      case chat_wish::kind::look_open: return look_at_open();
     }
     cli_.execute(c, wish.what == chat_wish::kind::prompt ? environment_ : environment_list{});
   }
 
-  /// At one, or at all that are open.
+  void look_at_open() {
+    for (const auto& a : open_approvals(cli_, conversation_.scope(), actor_))
+      if (a.conversation_id() == conversation_.id())
+        a.body_left_out() ? look(a.id()) : tell([a](chat_session& s) { s.found(a); });
+  }
+
   void look(const std::string& approval_id) {
     auto q = cli_.query();
     q.set_scope(conversation_.scope());
     q.set_viewer(actor_);
     q.mutable_list_approvals()->set_id(approval_id);
-    q.mutable_list_approvals()->set_open_only(approval_id.empty());
     const auto answer = cli_.ask(q);
     for (const auto& a : answer.approvals().approvals())
-      if (a.conversation_id() == conversation_.id())
-        tell([a](chat_session& s) { s.found(a); });
-    if (!approval_id.empty() && answer.approvals().approvals().empty())
+      tell([a](chat_session& s) { s.found(a); });
+    if (answer.approvals().approvals().empty())
       tell([approval_id](chat_session& s) { s.not_found(approval_id); });
   }
 

@@ -154,8 +154,8 @@ chat_text chat_lines::request(const v1::ConversationItem& item) {
     for (auto& line : action_lines(item.body()))
       out.push_back(std::move(line));
   if (item.body().empty() && !item.attachments().empty())
-    out.push_back({colour::none, concat({"    (", byte_count(item.attachments(0).bytes()), "; all of it: swarmctl approvals ",
-                                         short_id(item.approval_id()), ")"})});
+    out.push_back(
+      {colour::none, concat({"    (", byte_count(item.attachments(0).bytes()), "; all of it: swarmctl approvals ", item.approval_id(), ")"})});
   return out;
 }
 

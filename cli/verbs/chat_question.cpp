@@ -70,6 +70,16 @@ void put_answers(v1::DecideApproval& to, const v1::Approval& a, const std::vecto
   }
 }
 
+std::string name_of(const v1::Principal& p) {
+  switch (p.kind()) {
+    case v1::Principal::OPERATOR: return "a person";
+    case v1::Principal::SESSION: return "session " + short_id(p.id());
+    case v1::Principal::DEVICE: return "device " + short_id(p.id());
+    case v1::Principal::GATEWAY: return "gateway " + short_id(p.id());
+    default: return "the node";
+  }
+}
+
 std::string time_left(const v1::Approval& a, std::int64_t unix_ms) {
   if (a.deadline_ms() == 0 || unix_ms == 0)
     return {};
@@ -105,10 +115,11 @@ chat_text chat_question::lines(std::int64_t unix_ms) const {
   chat_text out;
   if (answers_.empty())
     out.push_back({colour::yellow, concat({"? ", approval_.title(), "  [", short_id(approval_.id()), "]"})});
-  auto action = !is_whole()      ? chat_text{{colour::none, concat({"    it is ", byte_count(approval_.body_bytes()),
-                                                                    " long; to read it: swarmctl decide ", short_id(approval_.id())})}}
-                : parts_.empty() ? action_lines(body_)
-                                 : part_lines();
+  auto action =
+    !is_whole()
+      ? chat_text{{colour::none, concat({"    it is ", byte_count(approval_.body_bytes()), " long; to read it: swarmctl decide ", approval_.id()})}}
+    : parts_.empty() ? action_lines(body_)
+                     : part_lines();
   out.insert(out.end(), action.begin(), action.end());
   // The line that says what it is may have left the screen.
   if (action.size() > long_lines)

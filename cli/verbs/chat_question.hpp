@@ -34,6 +34,8 @@ using part_answers = std::vector<std::pair<std::string, std::string>>;
 /// with one part is the first one.
 void put_answers(v1::DecideApproval&, const v1::Approval&, const std::vector<question_part>&, const part_answers&);
 
+/// "a person", "session 3fa1b2c4".
+std::string name_of(const v1::Principal&);
 /// "29 min", until nobody waits for a decision any more; empty: that has no end, or the time is not known (0).
 std::string time_left(const v1::Approval&, std::int64_t unix_ms);
 /// The same in a sentence, with what happens then; empty also when it has been decided.

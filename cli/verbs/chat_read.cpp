@@ -133,7 +133,7 @@ private:
     }
     if (item.approval_id().empty() || item.state() != "asked" || cli_.json_wanted())
       return;
-    cli_.io().note("it waits for a person: swarmctl decide " + short_id(item.approval_id()));
+    cli_.io().note("it waits for a person: swarmctl decide " + item.approval_id());
   }
 
   /// Nothing runs: the prompt may have become nothing, or wait for somebody who does something about it.

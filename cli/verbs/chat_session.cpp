@@ -18,16 +18,6 @@ constexpr std::int64_t leave_pause_ms = 1'000;
 
 bool is_request(const v1::ConversationItem& item) { return item.kind() == v1::CONVERSATION_PERMISSION || item.kind() == v1::CONVERSATION_QUESTION; }
 
-std::string who(const v1::Principal& p) {
-  switch (p.kind()) {
-    case v1::Principal::OPERATOR: return "a person";
-    case v1::Principal::SESSION: return "session " + short_id(p.id());
-    case v1::Principal::DEVICE: return "device " + short_id(p.id());
-    case v1::Principal::GATEWAY: return "gateway " + short_id(p.id());
-    default: return "the node";
-  }
-}
-
 } // namespace
 
 chat_session::chat_session(outlet out, std::string title, std::size_t columns, bool colours)
@@ -185,7 +175,7 @@ void chat_session::found(const v1::Approval& a) {
     if (is_known)
       show({{colour::yellow, concat({"? ", item->second.title()})},
             {colour::yellow, a.decision().empty() ? std::string{"  it is over: nobody waits for an answer"}
-                                                  : concat({"  ", a.decision(), " by ", who(a.decided_by())})}});
+                                                  : concat({"  ", a.decision(), " by ", name_of(a.decided_by())})}});
     return forget(a.id());
   }
   // It is the row's unless that has it elsewhere.
@@ -386,7 +376,7 @@ void chat_session::failed(const chat_wish& wish, const std::string& why, bool ma
       text.push_back({colour::red, "! before you send it again, see: swarmctl chat prompts " + title_});
   }
   if (wish.what == chat_wish::kind::decide || wish.what == chat_wish::kind::look)
-    text.push_back({colour::red, concat({"! not decided; see: swarmctl decide ", short_id(wish.approval_id)})});
+    text.push_back({colour::red, concat({"! not decided; see: swarmctl decide ", wish.approval_id})});
   if (wish.what == chat_wish::kind::interrupt)
     text.push_back({colour::red, "! not interrupted"});
   has_lost_ |= has_left_;

@@ -138,11 +138,8 @@ void offer_sessions(const invocation& cli, offers& out) {
 }
 
 void offer_approvals(const invocation& cli, offers& out) {
-  auto query = cli.query();
-  query.mutable_list_approvals()->set_open_only(true);
-  const auto answer = cli.ask(query);
-  for (const auto& a : answer.approvals().approvals())
-    out.add_id(a.id(), a.subject());
+  for (const auto& a : open_approvals(cli, cli.scope()))
+    out.add_id(a.id(), a.title().empty() ? a.subject() : a.title());
 }
 
 void offer_conversations(const invocation& cli, offers& out) {

@@ -1,6 +1,7 @@
 #include "cli/verbs/reference.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
@@ -146,31 +147,44 @@ std::vector<std::string> tasks_named(const invocation& cli, const std::vector<st
 
 std::string optional_task(const invocation& cli, const std::string& who) { return who.empty() ? std::string{} : task_named(cli, who); }
 
+std::vector<v1::Approval> open_approvals(const invocation& cli, const std::string& scope, const std::string& viewer) {
+  auto q = cli.query();
+  q.set_scope(scope);
+  q.set_viewer(viewer);
+  q.mutable_list_approvals()->set_open_only(true);
+  q.mutable_list_approvals()->mutable_page();
+  return all_rows<v1::Approval>(cli, std::move(q));
+}
+
 std::string approval_named(const invocation& cli, const std::string& who) {
   if (who.size() == full_id_bytes)
     return who;
-  auto q = cli.query();
-  q.mutable_list_approvals()->set_open_only(who == last_word);
-  auto list = cli.ask(q).approvals();
+  const auto open = open_approvals(cli, cli.scope());
   if (who == last_word) {
     auto mine = made_here(cli, kind_of_thing::approval);
-    for (const auto& a : list.approvals())
+    for (const auto& a : open)
       if (a.id() == mine)
         return mine;
     if (!mine.empty())
       throw last_is_gone("approval", mine);
-    if (list.approvals().empty())
+    if (open.empty())
       throw failure(code::refused, "nothing waits for a decision in scope " + cli.scope());
-    return list.approvals(list.approvals_size() - 1).id();
+    return open.back().id();
   }
-  std::vector<std::string> found;
-  for (const auto& a : list.approvals())
-    if (a.id() == who || (who.size() >= limits::id_prefix_min && a.id().starts_with(who)))
-      found.push_back(a.id());
+  std::set<std::string> found;
+  const auto look_at = [&](const auto& approvals) {
+    for (const auto& a : approvals)
+      if (a.id() == who || (who.size() >= limits::id_prefix_min && a.id().starts_with(who)))
+        found.insert(a.id());
+  };
+  look_at(open);
+  auto q = cli.query();
+  q.mutable_list_approvals();
+  look_at(cli.ask(q).approvals().approvals());
   if (found.size() > 1)
-    throw several("approval", who, joined(found));
+    throw several("approval", who, joined({found.begin(), found.end()}));
   // For a word that names no approval, the node's refusal explains why.
-  return found.empty() ? who : found.front();
+  return found.empty() ? who : *found.begin();
 }
 
 namespace {

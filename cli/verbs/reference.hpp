@@ -47,6 +47,9 @@ void require_linked(const invocation&, const std::string& node_id, const std::st
 /// Every terminal of the scope, or of all scopes, oldest first.
 std::vector<v1::PtyInfo> all_terminals(const invocation&, bool all_scopes);
 
+/// Those that wait for a decision, the oldest first, as far as `viewer` sees them; empty = the caller. Long bodies may be left out.
+std::vector<v1::Approval> open_approvals(const invocation&, const std::string& scope, const std::string& viewer = {});
+
 /// Records that this terminal made the thing, for `@last`.
 void remember_made(const invocation&, kind_of_thing, const std::string& scope, const std::string& id);
 
