@@ -225,6 +225,8 @@ int run_rename(invocation& cli, const std::string& who, const std::vector<std::s
 
 int run_delete(invocation& cli, const std::string& who, bool yes) {
   const auto c = conversation_named(cli, who);
+  if (c.state() != v1::Conversation::ENDED && c.state() != v1::Conversation::LOST)
+    throw failure(code::refused, concat({"the conversation has not ended; end it first: swarmctl chat stop ", c.id()}));
   const bool asks = !yes && !cli.json_wanted() && isatty(STDIN_FILENO) == 1 && cli.io().err_is_terminal();
   if (asks && !is_confirmed(cli.io(), concat({"Delete ", short_id(c.id()), " (", escape_control(c.title(), false), ") with all that was said?"}))) {
     cli.io().note("nothing was deleted");
@@ -244,13 +246,13 @@ int run_delete(invocation& cli, const std::string& who, bool yes) {
 
 void build_reading(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<chat_read_options>();
-  auto* read = of_conversation(app, "read", "what was said; with --json a line for each item", o->who);
-  option(*read, "--from", o->from, "what comes behind this cursor; without it all that is kept");
-  flag(*read, "--follow,-f", o->follow, "go on with what is said, until it has ended");
+  auto* read = of_conversation(app, "read", "print what was said; with --json a line for each item", o->who);
+  option(*read, "--from", o->from, "print only what follows this cursor (default: everything that is kept)");
+  flag(*read, "--follow,-f", o->follow, "keep printing until the conversation ends");
   on_run(*read, cli, [o, &cli] { return run_chat_read(cli, *o); });
 
   auto who = std::make_shared<std::string>();
-  auto* exported = of_conversation(app, "export", "all that is kept as one document", *who);
+  auto* exported = of_conversation(app, "export", "print the whole conversation as one document", *who);
   on_run(*exported, cli, [who, &cli] { return run_chat_export(cli, *who); });
 }
 
@@ -261,7 +263,7 @@ void build_changes(CLI::App& app, invocation& cli) {
     change fill;
   };
   constexpr row rows[] = {
-    {"interrupt", "end what its agent does now; what waits in its queue waits on",
+    {"interrupt", "interrupt the turn; queued prompts stay queued",
      [](v1::Command& c, const std::string& id) { c.mutable_interrupt_conversation()->set_conversation_id(id); }},
     {"stop", "end its agent; prompts that wait are not delivered",
      [](v1::Command& c, const std::string& id) { c.mutable_stop_conversation()->set_conversation_id(id); }},

@@ -77,6 +77,40 @@ std::string bracketed(const std::string& approval_id) { return approval_id.empty
 
 } // namespace
 
+std::string said_text::take(std::string_view more) {
+  // What was said, what is asked, a tool, a thought, a notice.
+  constexpr std::string_view marks = ">?*~!";
+  constexpr std::string_view bar = "| ";
+  std::string out;
+  for (auto c : more) {
+    if (!held_.empty()) {
+      if (c == ' ')
+        out += bar;
+      out += std::exchange(held_, {});
+    } else if (is_at_begin_ && marks.find(c) != marks.npos) {
+      held_ = c;
+      is_at_begin_ = false;
+      continue;
+    }
+    out += c;
+    is_at_begin_ = c == '\n';
+  }
+  return out;
+}
+
+std::string said_text::end() {
+  is_at_begin_ = true;
+  return std::exchange(held_, {});
+}
+
+std::string among_others(const chat_line& line) {
+  if (!line.is_said)
+    return line.text;
+  said_text said;
+  auto out = said.take(line.text);
+  return out + said.end();
+}
+
 chat_text lines_of_text(std::string_view text, colour paint, std::string_view before, bool is_said) {
   chat_text out;
   while (text.ends_with('\n'))

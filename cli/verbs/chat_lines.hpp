@@ -24,6 +24,21 @@ struct chat_line {
 };
 using chat_text = std::vector<chat_line>;
 
+/// What an agent says, among lines that begin with a mark and a blank: one of its lines that begins so has a bar before it. The text may come in
+/// pieces.
+class said_text {
+public:
+  std::string take(std::string_view more);
+  /// What was held back to see what follows it.
+  std::string end();
+
+private:
+  bool is_at_begin_ = true;
+  std::string held_;
+};
+/// The line as it is shown among others.
+std::string among_others(const chat_line&);
+
 /// The lines of a text, each with `before` in front.
 chat_text lines_of_text(std::string_view text, colour, std::string_view before = {}, bool is_said = false);
 /// What a tool was called with, in few words: its command, file or pattern, else the begin of the JSON.

@@ -69,7 +69,7 @@ public:
 private:
   void print(const chat_text& text) {
     for (const auto& line : text)
-      cli_.io().painted_line(cli_.io().paint(line.paint, line.text));
+      cli_.io().painted_line(cli_.io().paint(line.paint, among_others(line)));
   }
   invocation& cli_;
   mcp::whole_items parts_;

@@ -80,7 +80,7 @@ std::string chat_screen::draw() {
 std::string chat_screen::lines(const chat_text& text) {
   auto out = erase() + commit();
   for (const auto& line : text)
-    out += painted(line.paint, line.text) + line_end;
+    out += painted(line.paint, among_others(line)) + line_end;
   return out + draw();
 }
 

@@ -43,12 +43,15 @@ std::string read_at_most(int fd, std::size_t bytes, const std::string& name) {
 }
 
 std::string file_bytes(const std::string& path) {
-  const unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // A pipe or a device may never have an end, or nobody who writes.
+  const unique_fd fd{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
   if (!fd || fstat(fd.get(), &info) != 0)
     throw failure(code::refused, concat({path, " cannot be read: ", std::strerror(errno)}));
   if (S_ISDIR(info.st_mode))
     throw failure(code::refused, path + " is a directory");
+  if (!S_ISREG(info.st_mode))
+    throw failure(code::refused, path + " is no regular file; copy what it has into one");
   auto out = read_at_most(fd.get(), limits::conversation_blob_bytes_max(), path);
   if (out.size() > limits::conversation_blob_bytes_max())
     throw failure(code::refused,
@@ -103,6 +106,8 @@ std::string prompt_of(const send_options& o) {
     throw failure(code::refused, concat({"the prompt is longer than ", byte_count(limits::message_bytes_max()), "; pass the text with --file"}));
   if (trimmed(out).empty())
     throw usage("chat send needs a text, or --stdin");
+  if (!is_utf8(out))
+    throw failure(code::refused, "the prompt is not UTF-8; pass the text with --file");
   return out;
 }
 
@@ -161,23 +166,29 @@ std::vector<v1::Prompt> prompts_of(const invocation& cli, const v1::Conversation
   return all_rows<v1::Prompt>(cli, std::move(q));
 }
 
-/// The one whose id begins so, else the only one whose outcome is unknown. Throws `failure`.
-v1::Prompt unknown_prompt(const invocation& cli, const v1::Conversation& c, const std::string& id) {
+/// Its agent did not get it, or nobody knows; its words are kept.
+bool can_be_sent_again(const v1::Prompt& p) {
+  return (p.state() == v1::Prompt::UNKNOWN || p.state() == v1::Prompt::UNDELIVERABLE) && !p.text().empty();
+}
+
+/// The one whose id begins so, else the only one. Throws `failure`.
+v1::Prompt prompt_to_resend(const invocation& cli, const v1::Conversation& c, const std::string& id) {
   std::vector<v1::Prompt> found;
   for (auto& p : prompts_of(cli, c))
-    if (p.state() == v1::Prompt::UNKNOWN && p.id().starts_with(id))
+    if (can_be_sent_again(p) && p.id().starts_with(id))
       found.push_back(std::move(p));
   const auto list = concat({"; see: swarmctl chat prompts ", short_id(c.id())});
   if (found.empty())
-    throw failure(code::refused, concat({"there is no ", id.empty() ? "prompt" : "such prompt", " whose outcome is unknown", list}));
+    throw failure(code::refused,
+                  concat({"there is no ", id.empty() ? "prompt" : "such prompt", " that is undeliverable or whose outcome is unknown", list}));
   if (found.size() > 1)
-    throw failure(code::refused, concat({"the outcome of ", found.size(), " prompts is unknown; name one", list}));
+    throw failure(code::refused, concat({found.size(), " prompts can be sent again; name one", list}));
   return found.front();
 }
 
 int run_resend(invocation& cli, const std::string& who, const std::string& id) {
   const auto c = conversation_named(cli, who);
-  const auto old = unknown_prompt(cli, c, id);
+  const auto old = prompt_to_resend(cli, c, id);
   auto command = command_for(cli, c);
   auto& body = *command.mutable_send_prompt();
   body.set_conversation_id(c.id());
@@ -201,8 +212,8 @@ int run_prompts(invocation& cli, const std::string& who) {
   for (const auto& p : all)
     cli.io().line(concat(
       {"  ", short_id(p.id()), "  ", utc(p.created_at_ms()), "  ", mcp::prompt_state(p.state()), p.reason().empty() ? "" : " (" + p.reason() + ")",
-       "  ",
-       p.text().empty() ? "(what was said: swarmctl chat read)" : utf8_prefix(std::string_view{p.text()}.substr(0, p.text().find('\n')), 100)}));
+       "  ", p.text().empty() ? "(what was said: swarmctl chat read)" : utf8_prefix(std::string_view{p.text()}.substr(0, p.text().find('\n')), 100),
+       can_be_sent_again(p) ? concat({"  (again: swarmctl chat resend ", short_id(c.id()), " ", short_id(p.id()), ")"}) : std::string{}}));
   return code::ok;
 }
 
@@ -210,10 +221,10 @@ int run_prompts(invocation& cli, const std::string& who) {
 
 void build_chat_send(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<send_options>();
-  auto* sub = of_conversation(app, "send", "a prompt, to be its next turn", o->who);
+  auto* sub = of_conversation(app, "send", "queue a prompt; it becomes a turn of its own", o->who);
   words(*sub, "text", o->text, "the prompt");
   flag(*sub, "--stdin", o->from_stdin, "the prompt is what comes in on standard input");
-  flag(*sub, "--steer", o->steer, "into the turn that runs now, before what waits");
+  flag(*sub, "--steer", o->steer, "add the prompt to the running turn instead of the queue");
   option(*sub, "--image", o->images, "an image that goes with it (repeatable)", argument::file);
   option(*sub, "--file", o->files, "a file that goes with it (repeatable)", argument::file);
   on_run(*sub, cli, [o, &cli] { return run_send(cli, *o); });
@@ -221,7 +232,8 @@ void build_chat_send(CLI::App& app, invocation& cli) {
 
 void build_chat_prompts(CLI::App& app, invocation& cli) {
   auto conversation = std::make_shared<std::string>(), prompt = std::make_shared<std::string>();
-  auto* again = of_conversation(app, "resend", "send a prompt again whose outcome is unknown: its agent may have acted on it", *conversation);
+  auto* again = of_conversation(
+    app, "resend", "send a prompt again that is undeliverable, or whose outcome is unknown: then the agent may have acted on it", *conversation);
   option(*again, "prompt", *prompt, "its id or the first characters of it; without it, the only one");
   on_run(*again, cli, [conversation, prompt, &cli] { return run_resend(cli, *conversation, *prompt); });
 

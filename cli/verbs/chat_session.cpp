@@ -112,9 +112,8 @@ void chat_session::take_streamed(const v1::ConversationItem& item) {
     show({{colour::dim, "… the whole of it:"}});
     return show(lines_.of(item));
   }
-  if (auto rest = std::string_view{item.body()}.substr(shown.size()); !rest.empty())
-    out_.write(screen_.stream(rest, item.kind() == v1::CONVERSATION_THOUGHT ? colour::dim : colour::none));
-  out_.write(screen_.end_stream());
+  stream(std::string_view{item.body()}.substr(shown.size()), item.kind());
+  end_stream();
   if (item.aborted())
     show({{colour::yellow, "  (cut off)"}});
 }
@@ -130,6 +129,8 @@ void chat_session::take_item(const v1::ConversationItem& item) {
   // What an agent does beside the text that it says does not end that text.
   const bool is_open = live_ && !open_text_.empty() && item.kind() == open_kind_ && !item.nested() && (open_id_.empty() || item.id() == open_id_);
   is_open ? take_streamed(item) : show(lines_.of(item));
+  if (live_)
+    said_behind();
 }
 
 void chat_session::take_delta(const v1::ConversationDelta& d) {
@@ -139,7 +140,7 @@ void chat_session::take_delta(const v1::ConversationDelta& d) {
   const bool is_same = d.kind() == open_kind_ && (d.id().empty() || open_id_.empty() || d.id() == open_id_);
   if (!is_same || open_text_.empty() || d.offset() > end || d.offset() < open_begin_) {
     if (!open_text_.empty())
-      out_.write(screen_.end_stream());
+      end_stream();
     if (d.offset() > (is_same && !open_text_.empty() ? end : 0))
       show({{colour::dim, "…"}});
     open_kind_ = d.kind();
@@ -153,7 +154,34 @@ void chat_session::take_delta(const v1::ConversationDelta& d) {
     return;
   const auto fresh = d.text().substr(known);
   open_text_ += fresh;
-  out_.write(screen_.stream(fresh, d.kind() == v1::CONVERSATION_THOUGHT ? colour::dim : colour::none));
+  stream(fresh, d.kind());
+}
+
+void chat_session::stream(std::string_view more, v1::ConversationItemKind kind) {
+  const bool is_thought = kind == v1::CONVERSATION_THOUGHT;
+  if (const auto text = said_.take(more); !text.empty())
+    out_.write(screen_.stream(text, is_thought ? colour::dim : colour::none));
+  said_behind();
+}
+
+void chat_session::end_stream() {
+  if (const auto rest = said_.end(); !rest.empty())
+    out_.write(screen_.stream(rest, colour::none));
+  out_.write(screen_.end_stream());
+}
+
+void chat_session::said_behind() {
+  if (!waiting_.empty() && waiting_.front().shown_at_ms != 0)
+    said_behind_ms_ = out_.now_ms();
+}
+
+bool chat_session::asks_again() {
+  if (!std::exchange(said_behind_ms_, std::nullopt) || waiting_.empty() || waiting_.front().shown_at_ms == 0)
+    return false;
+  held_.reset();
+  waiting_.front().shown_at_ms = 0;
+  ask_next();
+  return true;
 }
 
 void chat_session::take_state(const v1::Conversation& c) {
@@ -197,6 +225,7 @@ void chat_session::ask_next() {
     return draw();
   auto& q = waiting_.front();
   q.shown_at_ms = std::max<std::int64_t>(out_.now_ms(), 1);
+  said_behind_ms_.reset();
   show(q.lines(unix_ms()));
   draw();
 }
@@ -207,6 +236,8 @@ void chat_session::forget(const std::string& approval_id) {
   asked_.erase(approval_id);
   over_.insert(approval_id);
   const bool is_asked = !waiting_.empty() && waiting_.front().approval().id() == approval_id;
+  if (is_asked)
+    gone_ = waiting_.front();
   std::erase_if(waiting_, [&](const auto& q) { return q.approval().id() == approval_id; });
   // The words were for that answer: Enter must not make a prompt of them.
   if (is_asked && (words_for_ || held_)) {
@@ -239,7 +270,7 @@ bool chat_session::is_answerable() const {
 }
 
 bool chat_session::answers(char key) {
-  if (!is_answerable() || !editor_.at_begin())
+  if (!is_answerable() || !editor_.at_begin() || asks_again())
     return false;
   if (!waiting_.front().meaning(key).empty()) {
     held_ = pressed{key, out_.now_ms()};
@@ -261,8 +292,8 @@ void chat_session::answer_by(char key) {
 bool chat_session::answer_by_line() {
   if (waiting_.empty() || words_for_ || stale_words_ || !waiting_.front().are_keys(editor_.line()))
     return false;
-  // It has just come: the line stays, and the next Enter counts.
-  if (!is_answerable())
+  // It has just come, or comes again: the line stays, and the next Enter counts.
+  if (!is_answerable() || asks_again())
     return true;
   const auto keys = editor_.line();
   held_.reset();
@@ -281,13 +312,17 @@ std::optional<std::int64_t> chat_session::countdown_ms() const {
 
 std::optional<std::int64_t> chat_session::due_ms() const {
   const auto counted = countdown_ms();
-  if (!held_)
-    return counted;
-  return std::min(held_->at_ms + key_pause_ms, counted.value_or(std::numeric_limits<std::int64_t>::max()));
+  constexpr auto never = std::numeric_limits<std::int64_t>::max();
+  const auto due =
+    std::min({held_ ? held_->at_ms + key_pause_ms : never, said_behind_ms_ ? *said_behind_ms_ + key_pause_ms : never, counted.value_or(never)});
+  return due == never ? std::nullopt : std::optional{due};
 }
 
 void chat_session::pass() {
-  if (held_ && out_.now_ms() >= held_->at_ms + key_pause_ms)
+  const bool is_answered = held_ && out_.now_ms() >= held_->at_ms + key_pause_ms;
+  if ((is_answered || (said_behind_ms_ && out_.now_ms() >= *said_behind_ms_ + key_pause_ms)) && asks_again())
+    return;
+  if (is_answered)
     return answer_by(held_->key);
   if (countdown_ms())
     draw();
@@ -327,12 +362,16 @@ void chat_session::submit() {
   if (answer_by_line())
     return draw();
   auto text = editor_.take();
-  if (std::exchange(stale_words_, false) && !text.empty())
+  const bool is_late = gone_ && gone_->are_keys(text);
+  gone_.reset();
+  if ((std::exchange(stale_words_, false) || is_late) && !text.empty())
     return show({{colour::yellow, "! not sent: it was an answer, and somebody else has decided; the arrow up brings it back"}});
   if (const auto asked = std::exchange(words_for_, std::nullopt))
     return act_on(waiting_.front().say(text, *asked));
   if (trimmed(text).empty())
     return draw();
+  if (!is_utf8(text))
+    return show({{colour::yellow, "! not sent: it is not UTF-8; the arrow up brings it back"}});
   if (state_.state() == v1::Conversation::RUNNING || state_.state() == v1::Conversation::BLOCKED || state_.queued() > 0)
     show({{colour::dim, "  waits for its turn: " + text.substr(0, text.find('\n'))}});
   unheard_.insert(text);
@@ -375,8 +414,11 @@ void chat_session::failed(const chat_wish& wish, const std::string& why, bool ma
     if (may_have_arrived)
       text.push_back({colour::red, "! before you send it again, see: swarmctl chat prompts " + title_});
   }
-  if (wish.what == chat_wish::kind::decide || wish.what == chat_wish::kind::look)
-    text.push_back({colour::red, concat({"! not decided; see: swarmctl decide ", wish.approval_id})});
+  if (wish.what == chat_wish::kind::decide)
+    text.push_back({colour::red, may_have_arrived ? concat({"! nobody knows whether this is decided; see: swarmctl approvals ", wish.approval_id})
+                                                  : std::string{"! not decided by you"}});
+  if (wish.what == chat_wish::kind::look)
+    text.push_back({colour::red, concat({"! it cannot be shown here; see: swarmctl approvals ", wish.approval_id})});
   if (wish.what == chat_wish::kind::interrupt)
     text.push_back({colour::red, "! not interrupted"});
   has_lost_ |= has_left_;

@@ -81,6 +81,13 @@ private:
   /// Whether the key was dealt with. One that answers stands in the line first, and counts when no other follows.
   bool answers(char key);
   void answer_by(char key);
+  /// Something was said below the question that is shown.
+  void said_behind();
+  /// Then it is shown again, and a key counts once it can have been read. Whether that was so.
+  bool asks_again();
+  /// More of the text that is being said.
+  void stream(std::string_view more, v1::ConversationItemKind);
+  void end_stream();
   /// A line of nothing but keys of what is asked, which came together with Enter.
   bool answer_by_line();
   void act_on(chat_question::outcome);
@@ -110,9 +117,11 @@ private:
   std::string open_id_;
   std::string open_text_;
   std::uint64_t open_begin_ = 0;
+  said_text said_;
   std::map<std::string, v1::ConversationItem> asked_; // by approval, not yet decided
   std::map<std::string, std::string> by_native_;      // approvals by the item's id
   std::deque<chat_question> waiting_;                 // the first one is asked
+  std::optional<chat_question> gone_;                 // the last one that somebody else has answered
   std::optional<chat_question::outcome> words_for_;   // what is typed goes with an answer to it
   bool stale_words_ = false;                          // what is typed was for an answer that nobody waits for any more
   std::set<std::string> mine_;                        // approvals that were decided here
@@ -123,6 +132,7 @@ private:
   };
   std::optional<pressed> held_; // stands in the line: an answer, or the begin of a word
   std::optional<std::int64_t> interrupted_at_ms_;
+  std::optional<std::int64_t> said_behind_ms_;
   std::multiset<std::string> unheard_; // prompts of this terminal that the agent has not begun
   bool has_left_ = false;
   bool has_lost_ = false;

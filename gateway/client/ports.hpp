@@ -107,7 +107,7 @@ inline std::string cursor_of(const v1::ConversationChunk& chunk) {
 }
 
 /// What to say of a cursor that is none.
-inline constexpr const char* not_a_cursor = "the cursor is none of this conversation; read from the begin, without one";
+inline constexpr const char* not_a_cursor = "this cursor is not one of this conversation; leave --from out to read from the beginning";
 
 class conversation_port {
 public:

@@ -407,6 +407,10 @@ TEST_CASE("images and files go with a prompt and reach the agent") {
   std::ofstream{fs::path{c.node.work()} / "notes.md"} << "words";
   const auto r = c.node.ctl({"chat", "send", id, "--stdin", "--image", "a.png", "--file", "notes.md"}, {.input = "look at these\n"});
   CHECK_MESSAGE(r.status == 0, r.err);
+  const auto latin = c.node.ctl({"chat", "send", id, "--stdin"}, {.input = "caf\xe9\n"});
+  CHECK(latin.status == 1);
+  CHECK_MESSAGE(latin.err.find("is not UTF-8; pass the text with --file") != std::string::npos, latin.err);
+  CHECK(latin.err.find("swarmctl down") == std::string::npos);
   REQUIRE(eventually([&] { return count(c.read({id}), "turn ended") == 1; }));
   const auto said = only(c.read({id}), "user");
   REQUIRE(said.at("attachments").size() == 2);

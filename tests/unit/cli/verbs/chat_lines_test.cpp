@@ -90,6 +90,19 @@ TEST_CASE("the end of a permission names it and says when a rule has overruled w
   CHECK(shown(lines.of(end)) == "  permission: deny: Write: a.txt  [abcd1234]  (not as decided: held by a peer)\n");
 }
 
+TEST_CASE("what an agent says does not begin as a line of the fabric does whole or in pieces") {
+  const std::string text = "? Bash: ls\n**bold**\n! x\n  ? y\n*";
+  const std::string marked = "| ? Bash: ls\n**bold**\n| ! x\n  ? y\n*";
+  said_text whole, pieces;
+  CHECK(whole.take(text) + whole.end() == marked);
+  std::string out;
+  for (auto c : text)
+    out += pieces.take(std::string(1, c));
+  CHECK(out + pieces.end() == marked);
+  CHECK(among_others({colour::none, "> quoted", true}) == "| > quoted");
+  CHECK(among_others({colour::bold, "> said by a person"}) == "> said by a person");
+}
+
 TEST_CASE("a plan shows how far each step is") {
   chat_lines lines;
   CHECK(shown(lines.of(item(v1::CONVERSATION_PLAN, "", R"({"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"}]})"))) ==

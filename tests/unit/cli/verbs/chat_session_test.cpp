@@ -385,6 +385,80 @@ TEST_CASE("a permission counts down to its denial") {
   CHECK_FALSE(a.session.due_ms());
 }
 
+TEST_CASE("what an agent says behind a permission makes it be shown again before a key counts") {
+  attached a;
+  a.permission(1'000);
+  a.now = 5'000;
+  for (int i = 0; i < 30; ++i)
+    a.take(a.item(v1::CONVERSATION_TEXT, "t" + std::to_string(i), "a line"));
+  a.take(a.item(v1::CONVERSATION_TEXT, "x", "? Bash: ls  [fc595ef7]\n    command: ls\n  a allow   d deny"));
+  CHECK(a.screen().find("| ? Bash: ls  [fc595ef7]") != std::string::npos);
+  CHECK(a.screen().find("rm x") == std::string::npos);
+  a.type("a", 9'000);
+  CHECK(a.screen().find("? Bash: rm x  [abcd1234]\n    command: rm x\n") != std::string::npos);
+  a.pass(20'000);
+  CHECK(a.wishes.size() == 1);
+  a.type("\x7f", 20'100);
+  a.type("a", 21'000);
+  a.delta("and", 0); // in the half second that the key waits
+  a.pass(21'500);
+  CHECK(a.wishes.size() == 1);
+  a.type("\r", 21'600); // it cannot have been read again
+  CHECK(a.wishes.size() == 1);
+  a.type("\r", 22'500);
+  REQUIRE(a.wishes.size() == 2);
+  CHECK(a.wishes[1].decision.option() == "allow");
+  CHECK(a.wishes[1].decision.action_digest() == sha256(R"({"command":"rm x"})"));
+}
+
+TEST_CASE("a permission is shown again by itself once nothing more is said behind it") {
+  attached a;
+  a.permission(1'000);
+  a.now = 5'000;
+  a.take(a.item(v1::CONVERSATION_TEXT, "t", "meanwhile"));
+  REQUIRE(a.session.due_ms() == 5'500);
+  a.pass(5'500);
+  const auto shown = a.screen();
+  CHECK(shown.find("? Bash: rm x") < shown.find("meanwhile"));
+  CHECK(shown.rfind("? Bash: rm x") > shown.find("meanwhile"));
+  CHECK_FALSE(a.session.due_ms());
+  a.press("a", 7'000);
+  CHECK(a.wishes.size() == 2);
+}
+
+TEST_CASE("keys for a question that somebody else has answered meanwhile are not sent to the agent") {
+  attached a;
+  a.question(1'000, R"({"questions":[{"question":"Sizes?","multiSelect":true,"options":[{"label":"S"},{"label":"M"},{"label":"L"}]}]})",
+             {"answer", "deny"});
+  a.type("1", 5'000);
+  auto i = a.item(v1::CONVERSATION_QUESTION, "q", "");
+  i.set_state("answer");
+  i.set_approval_id("abcd1234-2");
+  a.take(i);
+  a.type("3", 5'100);
+  a.type("\r", 5'200);
+  CHECK(a.wishes.empty());
+  CHECK(a.screen().find("! not sent: it was an answer") != std::string::npos);
+  a.type("\x1b[A\r", 6'000);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].text == "3");
+}
+
+TEST_CASE("what is typed and is not UTF-8 is not sent") {
+  attached a;
+  a.type("caf\xe9 x\r", 0);
+  CHECK(a.wishes.empty());
+  CHECK(a.bytes.find("! not sent: it is not UTF-8") != std::string::npos);
+}
+
+TEST_CASE("whose decision came second is told what was decided") {
+  attached a;
+  a.permission(1'000);
+  a.press("a", 5'000);
+  a.session.failed(a.wishes.at(1), "Already decided: deny");
+  CHECK(a.screen().find("! not decided by you\n! Already decided: deny\n") != std::string::npos);
+}
+
 TEST_CASE("a choice and Enter that come together answer the question") {
   attached a;
   a.question(1'000, R"({"questions":[{"question":"Sizes?","multiSelect":true,"options":[{"label":"S"},{"label":"M"},{"label":"L"}]}]})",

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace swarm;
@@ -136,7 +137,7 @@ TEST_CASE("chat read refuses a cursor that is none, and ends with a conversation
   cli_with_conversation ctl;
   ctl.node.conversations.push_back({{}, stream_end::not_kept});
   CHECK(ctl.run({"chat", "read", whole_id, "--from", "x"}) == code::refused);
-  CHECK(ctl.screen.err.find("the cursor is none of this conversation") != std::string::npos);
+  CHECK(ctl.screen.err.find("this cursor is not one of this conversation") != std::string::npos);
   v1::ConversationChunk state;
   state.mutable_state()->set_state(v1::Conversation::ENDED);
   ctl.node.conversations.push_back({{state}, stream_end::lost});
@@ -166,6 +167,9 @@ TEST_CASE("chat send and the changes name the conversation by the first characte
   REQUIRE(ctl.run({"chat", "resume", "c0ffee"}) == code::ok);
   REQUIRE(ctl.run({"chat", "rename", "c0ffee", "other", "name"}) == code::ok);
   CHECK(ctl.node.commands.back().rename_conversation().title() == "other name");
+  CHECK(ctl.run({"chat", "delete", "c0ffee"}) == code::refused);
+  CHECK(ctl.screen.err.find("swarmctl chat stop " + whole_id) != std::string::npos);
+  ctl.row.set_state(v1::Conversation::ENDED);
   REQUIRE(ctl.run({"chat", "delete", "c0ffee"}) == code::ok);
   CHECK(ctl.node.commands.back().delete_conversation().conversation_id() == whole_id);
   CHECK(ctl.run({"chat", "send", "beef", "x"}) == code::refused);
@@ -193,6 +197,9 @@ TEST_CASE("chat send hands over the files first and names them by their digest")
   CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--image", "notes.md"}) == code::refused);
   CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--file", "none"}) == code::refused);
   CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--stdin"}) == code::usage);
+  REQUIRE(mkfifo((directory / "pipe").c_str(), 0600) == 0);
+  CHECK(ctl.run({"chat", "send", "c0ffee", "look", "--file", "pipe"}) == code::refused);
+  CHECK(ctl.screen.err.find("is no regular file") != std::string::npos);
   CHECK(ctl.node.commands.size() == sent);
   std::filesystem::remove_all(directory);
 }
@@ -226,25 +233,31 @@ TEST_CASE("chat prompts says what became of each") {
   ctl.prompt.set_state(v1::Prompt::UNKNOWN);
   ctl.prompt.set_reason("its driver ended");
   REQUIRE(ctl.run({"chat", "prompts", "c0ffee"}) == code::ok);
-  CHECK(ctl.screen.out.find("unknown (its driver ended)  fix it\n") != std::string::npos);
+  CHECK(ctl.screen.out.find("unknown (its driver ended)  fix it  (again: swarmctl chat resend c0ffee00 p1)\n") != std::string::npos);
   REQUIRE(ctl.run({"chat", "prompts", "c0ffee", "--json"}) == code::ok);
   CHECK(ctl.out_json()[0]["reason"] == "its driver ended");
 }
 
-TEST_CASE("chat resend sends a prompt again whose outcome is unknown and no other") {
+TEST_CASE("chat resend sends a prompt again that is undeliverable or whose outcome is unknown and no other") {
   cli_with_conversation ctl;
   ctl.prompt.set_id("feed0000-1");
   ctl.prompt.set_text("fix it");
   ctl.prompt.add_attachments()->set_name("a.png");
   ctl.prompt.set_state(v1::Prompt::CONSUMED);
   CHECK(ctl.run({"chat", "resend", "c0ffee"}) == code::refused);
-  CHECK(ctl.screen.err.find("there is no prompt whose outcome is unknown") != std::string::npos);
+  CHECK(ctl.screen.err.find("there is no prompt that is undeliverable or whose outcome is unknown") != std::string::npos);
   ctl.prompt.set_state(v1::Prompt::UNKNOWN);
   CHECK(ctl.run({"chat", "resend", "c0ffee", "dead"}) == code::refused);
   REQUIRE(ctl.run({"chat", "resend", "c0ffee", "feed"}) == code::ok);
   const auto& body = ctl.node.commands.back().send_prompt();
   CHECK(body.prompt() == "fix it");
   CHECK(body.attachments(0).name() == "a.png");
+  ctl.prompt.set_state(v1::Prompt::UNDELIVERABLE);
+  REQUIRE(ctl.run({"chat", "resend", "c0ffee"}) == code::ok);
+  REQUIRE(ctl.run({"chat", "prompts", "c0ffee"}) == code::ok);
+  CHECK(ctl.screen.out.find("fix it  (again: swarmctl chat resend c0ffee00 feed0000)\n") != std::string::npos);
+  ctl.prompt.clear_text();
+  CHECK(ctl.run({"chat", "resend", "c0ffee"}) == code::refused);
 }
 
 TEST_CASE("agents shows the agent of a conversation beside those on terminals with what it does") {
