@@ -194,14 +194,15 @@ void deferred_driver_ordered(transaction&, const v1::Spawn&);
 void driver_dropped(transaction&, const v1::Spawn&);
 /// The driver runs: its session takes the conversation's task, if nobody has it.
 void driver_takes_task(transaction&, const v1::Spawn&);
-/// It has done its task and waits for another: it takes one as a prompt that is to be done with exactly these permissions.
+/// It has done its task and waits for another: it takes one as a prompt that is to be done with these permissions.
 bool waits_for_task(const transaction&, const std::string& conversation_id, v1::Conversation::Permissions);
-/// Gives it the task, which is its agent's session's.
-void instruct_conversation(transaction&, const std::string& conversation_id, const v1::Task&, const std::string& message);
+/// Gives it the task, which is its agent's session's, with those permissions or the ones that it has.
+void instruct_conversation(transaction&, const std::string& conversation_id, const v1::Task&, const std::string& message,
+                           std::optional<v1::Conversation::Permissions>);
 /// The conversation that was started for the task and has not been stopped, or nothing: a task never has two.
 std::optional<v1::Conversation> conversation_for_task(const transaction&, const v1::Task&);
-/// Somebody has cancelled the task: its conversation stops working on it.
-void leave_cancelled_task(transaction&, const v1::Task&);
+/// The task is over: what was given for it ends, and its conversation stops working on one that somebody has cancelled.
+void leave_task(transaction&, const v1::Task&);
 /// What the agent of this conversation asks waits no longer than this; 0 = as long as it takes.
 std::int64_t patience_ms(const transaction&, const std::string& conversation_id);
 

@@ -168,6 +168,15 @@ std::optional<v1::Reply> allow_always(transaction& tx, const v1::Approval& a) {
   return std::nullopt;
 }
 
+bool end_task_permissions(transaction& tx, conversation& c) {
+  if (!loosens(c.permissions()))
+    return false;
+  c.set_permissions(conversation::ASK);
+  c.clear_permissions_end_ms();
+  tx.event("conversation.set", c.id(), described(c), "system");
+  return true;
+}
+
 bool settle_permissions(transaction& tx, conversation& c) {
   if (c.permissions() != conversation::AUTO || !end_bypass(c, tx.in().now_ms))
     return false;

@@ -84,6 +84,13 @@ std::optional<v1::Reply> check_attachments(const v1::SendPrompt& s) {
   return std::nullopt;
 }
 
+v1::Reply queue_is_full(const conversation& c) {
+  const auto wait = std::to_string(limits::prompts_open_max) + " prompts wait for this agent. ";
+  const bool stands_still = c.held() || c.state() == conversation::SUSPENDED || c.state() == conversation::LOST;
+  return refuse(v1::Refusal::LIMIT,
+                wait + (stands_still ? "They go on with: swarmctl chat resume " + c.id() : "Wait until it has taken some, or interrupt it."), c.id());
+}
+
 /// Whether its queue waits because too many turns were begun by nobody but agents.
 bool waits_for_person(const conversation& c) { return c.held() && c.own_turns() >= limits::conversation_own_turns_max; }
 
@@ -304,8 +311,7 @@ v1::Reply send_prompt(transaction& tx, const v1::SendPrompt& s) {
   if (c->state() == conversation::ENDED)
     return refuse(v1::Refusal::STATE, "The conversation was stopped. Resume it first: swarmctl chat resume " + c->id(), c->id());
   if (is_queue_full(tx, *c))
-    return refuse(v1::Refusal::LIMIT,
-                  std::to_string(limits::prompts_open_max) + " prompts wait for this agent. Wait until it has taken some, or interrupt it.", c->id());
+    return queue_is_full(*c);
   prompt_row said;
   said.set_text(s.prompt());
   said.set_steer(s.steer());

@@ -28,6 +28,9 @@ const char* to_text(v1::Conversation::Permissions) noexcept;
 /// Puts what a new conversation begins with, or says why not.
 std::optional<v1::Reply> put_first_permissions(const transaction&, v1::Conversation&, const v1::StartConversation&);
 
+/// What lets its agent act unasked was given for its task, and ends with it. True = there was something; the caller stores the row.
+bool end_task_permissions(transaction&, v1::Conversation&);
+
 // -- patterns.cpp ---------------------------------------------------------------------------
 
 using pattern_list = google::protobuf::RepeatedPtrField<std::string>;

@@ -59,11 +59,10 @@ void finish_work(transaction& tx, conversation& c, v1::Task task, v1::TaskStatus
   c = find_conversation(tx, c.id()).value_or(c);
 }
 
-/// What a person has let it do for other work, it would do for the next task as well.
-bool has_only(const transaction& tx, conversation c, conversation::Permissions permissions) {
+/// What a person has let it do for other work, it would do for the next task as well. One that asks a person takes whatever the task is given.
+bool may_have(const transaction& tx, conversation c, conversation::Permissions permissions) {
   end_bypass(c, tx.in().now_ms);
-  return c.permissions() == (permissions == conversation::PERMISSIONS_UNSPECIFIED ? conversation::ASK : permissions) && c.allowed().empty() &&
-         c.wished_mode().empty();
+  return (c.permissions() == conversation::ASK || c.permissions() == permissions) && c.allowed().empty() && c.wished_mode().empty();
 }
 
 /// Nobody is to do a task that is over.
@@ -71,6 +70,18 @@ void take_back_instruction(transaction& tx, const conversation& c) {
   for (auto& p : underway(tx, c))
     if (p.state() == prompt_row::QUEUED && is_instruction(c, p))
       move_prompt(tx, p, prompt_row::UNDELIVERABLE, "its task is over");
+}
+
+/// Its agent has been told to do a task, and nobody wants it done any more.
+void stop_working(transaction& tx, conversation& c) {
+  take_back_instruction(tx, c);
+  const auto waiting = underway(tx, c);
+  const bool is_on_its_way = std::any_of(waiting.begin(), waiting.end(), [&](const auto& p) { return is_given(p) && is_instruction(c, p); });
+  if (!c.open_turn().empty() || is_on_its_way) {
+    c.set_interrupts(c.interrupts() + 1);
+    tx.event("conversation.interrupted", c.id(), {{"turn", c.open_turn()}, {"interrupts", c.interrupts()}});
+  }
+  put_changed(tx, c);
 }
 
 } // namespace
@@ -196,14 +207,17 @@ bool waits_for_task(const transaction& tx, const std::string& conversation_id, c
   const auto c = find_conversation(tx, conversation_id);
   if (!c || c->state() != conversation::IDLE || c->held() || c->task_id().empty())
     return false;
-  return has_only(tx, *c, permissions) && !unfinished_task(tx, *c) && underway(tx, *c).empty();
+  return may_have(tx, *c, permissions) && !unfinished_task(tx, *c) && underway(tx, *c).empty();
 }
 
-void instruct_conversation(transaction& tx, const std::string& conversation_id, const v1::Task& task, const std::string& message) {
+void instruct_conversation(transaction& tx, const std::string& conversation_id, const v1::Task& task, const std::string& message,
+                           std::optional<conversation::Permissions> permissions) {
   auto c = find_conversation(tx, conversation_id);
   if (!c)
     return;
   c->set_task_id(task.id());
+  if (permissions)
+    put_permissions(tx, *c, *permissions, 0);
   const auto p = queue_task(tx, *c, task, message);
   tx.event("conversation.prompted", c->id(), {{"prompt_id", p.id()}, {"number", p.number()}});
   go_on(tx, *c, true);
@@ -221,21 +235,17 @@ std::optional<conversation> conversation_for_task(const transaction& tx, const v
   return std::nullopt;
 }
 
-void leave_cancelled_task(transaction& tx, const v1::Task& task) {
-  if (!task.assignee().empty() && task.assignee() == tx.actor_name())
-    return;
+void leave_task(transaction& tx, const v1::Task& task) {
   // Without an assignee its driver is being started.
   auto c = task.assignee().empty() ? conversation_for_task(tx, task) : find_conversation(tx, conversation_at(tx, task.assignee()));
   if (!c || c->task_id() != task.id())
     return;
-  take_back_instruction(tx, *c);
-  const auto waiting = underway(tx, *c);
-  const bool is_on_its_way = std::any_of(waiting.begin(), waiting.end(), [&](const auto& p) { return is_given(p) && is_instruction(*c, p); });
-  if (!c->open_turn().empty() || is_on_its_way) {
-    c->set_interrupts(c->interrupts() + 1);
-    tx.event("conversation.interrupted", c->id(), {{"turn", c->open_turn()}, {"interrupts", c->interrupts()}});
-  }
-  put_changed(tx, *c);
+  const bool has_ended = end_task_permissions(tx, *c);
+  const bool is_its_own = !task.assignee().empty() && task.assignee() == tx.actor_name();
+  if (task.status() == v1::CANCELLED && !is_its_own)
+    stop_working(tx, *c);
+  else if (has_ended)
+    put_changed(tx, *c);
 }
 
 std::int64_t patience_ms(const transaction& tx, const std::string& conversation_id) {

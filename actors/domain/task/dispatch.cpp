@@ -5,6 +5,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/harness.hpp"
+#include "actors/domain/permissions.hpp"
 #include "actors/domain/task/spawn_rules.hpp"
 
 namespace swarm::domain {
@@ -96,6 +97,12 @@ private:
     return check_loosening(tx_, d_.permissions());
   }
 
+  /// Of the conversation that works on it.
+  v1::Conversation::Permissions permissions() const {
+    const auto asked = d_.structured() ? d_.permissions() : v1::Conversation::PERMISSIONS_UNSPECIFIED;
+    return asked == v1::Conversation::PERMISSIONS_UNSPECIFIED ? v1::Conversation::ASK : asked;
+  }
+
   std::string derived_key() const {
     std::vector<std::string> parts{tx_.scope(), identity_, type_, title_, role_};
     if (!d_.variables_digest().empty()) {
@@ -106,6 +113,10 @@ private:
       parts.emplace_back("exec");
       parts.push_back(described_.directory());
       parts.insert(parts.end(), d_.argv().begin(), d_.argv().end());
+    }
+    if (permissions() != v1::Conversation::ASK) { // swarm-mcp has none
+      parts.emplace_back("permissions");
+      parts.emplace_back(to_text(permissions()));
     }
     // The other callers keep swarm-mcp's key, which holds no more than this.
     if (d_.again_if_unsuccessful())
@@ -209,8 +220,10 @@ private:
       wish.node_id = d_.node_id();
     if (d_.on_terminal())
       wish.permissions.reset();
-    else if (d_.structured())
-      wish.permissions = d_.permissions();
+    else
+      wish.permissions = permissions();
+    if (!d_.harness().empty())
+      wish.described = &described_;
     worker_ = live_worker(tx_, wish);
     // A conversation begins at once with what it is told.
     const bool can_begin = known_ ? known_->status() == v1::OPEN && known_->assignee().empty() : d_.depends_on().empty() && !d_.approval_required();
@@ -292,7 +305,7 @@ private:
       reserve_task(tx_, task_, worker_->id());
       task_ = find_task(tx_, task_.id()).value_or(task_);
     }
-    instruct_conversation(tx_, conversation, task_, message());
+    instruct_conversation(tx_, conversation, task_, message(), permissions());
     auto r = answer(v1::DispatchReply::DISPATCHED);
     r.mutable_dispatch()->set_recipient(worker_->id());
     auto& told = *r.mutable_dispatch()->mutable_prompt();
@@ -353,7 +366,7 @@ private:
 
   /// Its conversation has lost the task with its agent, and takes it up again.
   v1::Reply go_on(const v1::Conversation& c) {
-    instruct_conversation(tx_, c.id(), task_, message());
+    instruct_conversation(tx_, c.id(), task_, message(), std::nullopt);
     auto r = answer(v1::DispatchReply::SPAWN_IN_FLIGHT);
     if (auto driver = tx_.get<v1::Spawn>(key(c.spawn_id())))
       *r.mutable_dispatch()->mutable_spawn() = std::move(*driver);

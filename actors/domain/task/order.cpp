@@ -29,6 +29,28 @@ std::vector<std::string> words(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> sorted(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  std::vector<std::string> out(texts.begin(), texts.end());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// It works where, as what and with the rights with which the other would be started.
+bool is_like(const transaction& tx, const v1::Spawn& driver, const v1::Spawn& other) {
+  const auto now = tx.in().now_ms;
+  return driver.harness() == other.harness() && driver.directory() == other.directory() && driver.grant_ends().empty() &&
+         other.grant_ends().empty() && std::equal(driver.argv().begin(), driver.argv().end(), other.argv().begin(), other.argv().end()) &&
+         sorted(grants_at(driver.grants(), driver.grant_ends(), now)) == sorted(grants_at(other.grants(), other.grant_ends(), now));
+}
+
+/// Whoever is on a terminal is told of any task; a conversation begins it at once, with what it has.
+bool may_take(const transaction& tx, const v1::Session& s, const worker_wish& w) {
+  const auto driver = s.spawn_id().empty() ? std::nullopt : tx.get<v1::Spawn>(key(s.spawn_id()));
+  if (!driver || driver->conversation_id().empty())
+    return true;
+  return w.permissions && (!w.described || is_like(tx, *driver, *w.described)) && waits_for_task(tx, driver->conversation_id(), *w.permissions);
+}
+
 std::string one_word(std::string_view text) {
   std::string out(text);
   std::replace_if(
@@ -132,13 +154,9 @@ std::optional<v1::Session> live_worker(const transaction& tx, const worker_wish&
   const auto mark = "role:" + std::string(w.role);
   // Nobody reads messages in a command or a plain shell. An agent that begins in one has a label of its own.
   const auto reads = [](const v1::Session& s) { return !has_token(s.label(), "provider:exec") && !has_token(s.label(), "provider:shell"); };
-  const auto may_take = [&](const v1::Session& s) {
-    const auto conversation = conversation_of(tx.base(), s);
-    return conversation.empty() || (w.permissions && waits_for_task(tx, conversation, *w.permissions));
-  };
   std::optional<v1::Session> generalist;
   for (auto& s : tx.find<v1::Session>(f)) {
-    if (s.id() == w.requester || !reads(s) || !may_take(s) || (!w.identity.empty() && identity_token(s.label()) != w.identity) ||
+    if (s.id() == w.requester || !reads(s) || !may_take(tx, s, w) || (!w.identity.empty() && identity_token(s.label()) != w.identity) ||
         (!w.node_id.empty() && s.node_id() != w.node_id))
       continue;
     if (has_token(s.label(), mark))

@@ -62,6 +62,7 @@ struct worker_wish {
   std::string_view requester;                                                       // is never the worker
   std::string_view node_id = {};                                                    // where it must be, or empty
   std::optional<v1::Conversation::Permissions> permissions = v1::Conversation::ASK; // of a conversation; nullopt = none will do
+  const v1::Spawn* described = nullptr; // a conversation's driver must have been started like this one; null = any
 };
 /// The live worker for a task, as in swarm-mcp: role first, then a generalist, both in order of registration; whether it is busy does not matter,
 /// but for conversations. Other than there, a coordinator without a role is no generalist.

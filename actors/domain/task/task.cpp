@@ -151,8 +151,7 @@ v1::TaskReply finish_task(transaction& tx, v1::Task task, v1::TaskStatus status,
   if (status != v1::CANCELLED || !is_still_worked_on(tx, task))
     release_task_locks(tx, task);
   drop_unstarted_spawns(tx, task);
-  if (status == v1::CANCELLED)
-    leave_cancelled_task(tx, task);
+  leave_task(tx, task);
   cascade(tx, task, told_by, reply);
   *reply.mutable_task() = std::move(task);
   return reply;

@@ -74,6 +74,20 @@ TEST_CASE("a prompt names its images and files, also after the agent has taken i
   CHECK(w.prompt(p.id()).attachments(0).name() == "screen.png");
 }
 
+TEST_CASE("a full queue that stands still says what makes it go on") {
+  conversation_world w;
+  auto id = w.running();
+  for (std::size_t n = 0; n < limits::prompts_open_max; ++n)
+    w.say(id);
+  const auto running = w.reply(w.prompting(id)).refusal();
+  CHECK(running.code() == refusal::LIMIT);
+  CHECK(running.text().find("resume") == std::string::npos);
+  w.interrupt(id);
+  const auto held = w.reply(w.prompting(id)).refusal();
+  CHECK(held.code() == refusal::LIMIT);
+  CHECK(held.text().find("chat resume " + id) != std::string::npos);
+}
+
 TEST_CASE("a blank prompt is refused, also the first one") {
   conversation_world w;
   CHECK(w.reply(w.starting(" \n\t ")).refusal().code() == refusal::INVALID);

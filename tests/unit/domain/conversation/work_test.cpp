@@ -461,7 +461,7 @@ TEST_CASE("a structured worker that has done its task takes the next of its role
   CHECK(w.reply(other_role).dispatch().status() == v1::DispatchReply::SPAWNING);
 }
 
-TEST_CASE("a task goes to no conversation whose agent may do more, or less, than the task was given out with") {
+TEST_CASE("a task goes to no conversation whose agent may do something else than the task was given out with") {
   const auto next_is_own = [](auto change, auto ask, bool by_coordinator = false) {
     work_world w;
     const auto id = w.working();
@@ -485,7 +485,10 @@ TEST_CASE("a task goes to no conversation whose agent may do more, or less, than
   CHECK(next_is_own(on_auto, [](auto& d) { d.set_permissions(conversation::PLAN); }));
   CHECK_FALSE(next_is_own(on_auto, [](auto& d) { d.set_permissions(conversation::AUTO); }));
   CHECK(next_is_own(on_auto, [](auto& d) { d.set_structured(false); }));
-  CHECK(next_is_own(plain, [](auto& d) { d.set_permissions(conversation::PLAN); }));
+  CHECK(next_is_own([](auto& c) { c.set_permissions(conversation::DENY); }, plain));
+  CHECK(next_is_own(plain, [](auto& d) { d.set_directory("/repo/other"); }));
+  CHECK(next_is_own(plain, [](auto& d) { d.add_grants("chat"); }));
+  CHECK(next_is_own(plain, [](auto& d) { d.add_argv("other-claude"); }));
   CHECK(next_is_own([](auto& c) { c.add_allowed("Bash"); }, plain));
   CHECK(next_is_own([](auto& c) { c.set_wished_mode("acceptEdits"); }, plain));
   CHECK(next_is_own(plain, [](auto& d) {
@@ -497,6 +500,61 @@ TEST_CASE("a task goes to no conversation whose agent may do more, or less, than
     c.set_permissions_end_ms(1);
   };
   CHECK_FALSE(next_is_own(ended_auto, plain));
+}
+
+TEST_CASE("permissions that are given for a task hold for it, and what is unasked ends with it") {
+  work_world w;
+  const auto id = w.working();
+  w.reply(w.ending(id, "1"));
+  auto next = w.dispatching("next");
+  next.mutable_dispatch()->set_permissions(conversation::AUTO);
+  const auto r = w.reply(next).dispatch();
+  CHECK(r.prompt().handle() == id);
+  CHECK(w.row(id).permissions() == conversation::AUTO);
+  w.task_id = r.task().id();
+  w.take(id, "2");
+  CHECK(w.row(id).permissions() == conversation::AUTO);
+  const auto batch = w.run(w.ending(id, "2"));
+  CHECK(has_event(batch, "conversation.set"));
+  CHECK(w.row(id).permissions() == conversation::ASK);
+  CHECK(w.row(id).permissions_end_ms() == 0);
+}
+
+TEST_CASE("what a task lets its agent do unasked ends however the task does") {
+  const auto after = [](auto end) {
+    work_world w;
+    auto cmd = w.dispatching();
+    cmd.mutable_dispatch()->set_permissions(conversation::AUTO_EDIT);
+    const auto r = w.reply(cmd).dispatch();
+    w.task_id = r.task().id();
+    const auto id = r.spawn().conversation_id();
+    w.begin(id, "1");
+    CHECK(w.row(id).permissions() == conversation::AUTO_EDIT);
+    end(w, id);
+    CHECK(domain::is_terminal(w.task().status()));
+    return w.row(id).permissions();
+  };
+  CHECK(after([](auto& w, auto&) { w.cancel(); }) == conversation::ASK);
+  CHECK(after([](auto& w, auto& id) { w.reply(w.failing(id, "1")); }) == conversation::ASK);
+  CHECK(after([](auto& w, auto& id) { w.ended(id, "killed"); }) == conversation::ASK);
+  CHECK(after([](auto& w, auto& id) { w.stop(id); }) == conversation::ASK);
+  CHECK(after([](auto& w, auto& id) {
+          auto cmd = w.command(w.row(id).session_id());
+          cmd.mutable_complete_task()->set_task_id(w.task_id);
+          cmd.mutable_complete_task()->set_summary("by itself");
+          w.reply(cmd);
+        }) == conversation::ASK);
+}
+
+TEST_CASE("the same dispatch with other permissions is another task") {
+  work_world w;
+  const auto id = w.dispatch();
+  auto strict = w.dispatching();
+  strict.mutable_dispatch()->set_permissions(conversation::DENY);
+  const auto r = w.reply(strict).dispatch();
+  CHECK(r.task().id() != w.task_id);
+  CHECK(r.spawn().conversation_id() != id);
+  CHECK(w.reply(w.dispatching()).dispatch().task().id() == w.task_id);
 }
 
 TEST_CASE("what an agent asks for a task waits 30 minutes, and for a person as long as it takes") {
