@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 5> of_files{"Read", "Write", "Edit", "Mul
 std::string why_no_command(std::string_view argument) {
   if (argument.empty())
     return "no command is empty. Allow Bash for every command.";
-  if (argument.ends_with(":*"))
+  if (argument == "*" || argument.ends_with(":*"))
     return "* stands for itself. Give the whole command, for instance Bash(make test).";
   if (argument.find_first_of(";&|<>()`$") != argument.npos)
     return "several commands in one line, redirections and variables are always asked about. Give one plain command.";
@@ -42,7 +42,8 @@ std::string why_never(std::string_view pattern, std::string_view harness) {
     return "a pattern is one line of text.";
   const auto open = pattern.find('(');
   const auto tool = pattern.substr(0, open);
-  if (tool.empty() || tool.find_first_of(" )") != tool.npos)
+  const auto is_of_name = [](unsigned char c) { return c > 0x20 && c < 0x7f && c != '*' && c != ')'; };
+  if (tool.empty() || !std::all_of(tool.begin(), tool.end(), is_of_name))
     return "a pattern is the name of a tool, or TOOL(EXACT ARGUMENT).";
   if (harness == "claude" && tool.front() >= 'a' && tool.front() <= 'z' && !tool.starts_with("mcp__"))
     return "tools of claude begin with a capital letter, for instance Bash, or with mcp__.";

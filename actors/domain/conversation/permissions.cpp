@@ -46,11 +46,19 @@ std::optional<v1::Reply> check_may_loosen(const transaction& tx) {
   return std::nullopt;
 }
 
-std::optional<v1::Reply> check_permissions(conversation::Permissions permissions, std::int64_t for_ms, const std::string& mode) {
+/// Or empty. The agent gets it among its arguments.
+bool is_word(std::string_view text) {
+  return !text.starts_with('-') && std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+std::optional<v1::Reply> check_permissions(conversation::Permissions permissions, std::int64_t for_ms, const std::string& model,
+                                           const std::string& mode) {
   if (!conversation::Permissions_IsValid(permissions))
     return refuse(v1::Refusal::INVALID, "There are no such permissions. Known: ask, auto-edit, auto, plan, deny.");
   if (for_ms != 0 && permissions != conversation::AUTO)
     return refuse(v1::Refusal::INVALID, "Only the permissions auto hold for a time. Leave permissions_ms out.");
+  if (!is_word(model) || !is_word(mode))
+    return refuse(v1::Refusal::INVALID, "A model and a mode are words of the agent, which begin with no - and have no control characters.");
   if (mode == bypass_mode)
     return refuse(v1::Refusal::INVALID, "In that mode nobody is ever asked, and nothing ends it. Take --permissions auto, which ends by itself.");
   return std::nullopt;
@@ -110,7 +118,7 @@ std::optional<v1::Reply> put_first_permissions(const transaction& tx, conversati
   if (loosens(s.permissions()) || !s.allowed().empty() || is_loose_mode(s.mode()))
     if (auto refused = check_may_loosen(tx))
       return refused;
-  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.mode()))
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.model(), s.mode()))
     return wrong;
   if (auto wrong = check_new_patterns(s.allowed(), s.harness()))
     return wrong;
@@ -131,7 +139,7 @@ v1::Reply set_conversation(transaction& tx, const v1::SetConversation& s) {
   if (loosens(permissions_now(tx, *c), s.permissions()) || !s.allow().empty() || is_loose_mode(s.mode()))
     if (auto refused = check_may_loosen(tx))
       return *refused;
-  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.mode()))
+  if (auto wrong = check_permissions(s.permissions(), s.permissions_ms(), s.model(), s.mode()))
     return *wrong;
   if (auto wrong = check_new_patterns(s.allow(), c->harness()))
     return *wrong;

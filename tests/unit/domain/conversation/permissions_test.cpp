@@ -163,6 +163,18 @@ TEST_CASE("nobody sets the mode that asks about nothing, since it has no end") {
   CHECK(w.row(id).wishes() == 0);
 }
 
+TEST_CASE("a model and a mode are words that can be arguments of the agent's program") {
+  conversation_world w;
+  auto id = w.start();
+  for (const char* wrong : {"--dangerously-skip-permissions", "x\ny", "\x7f"}) {
+    CHECK(w.reply(with_mode(id, wrong)).refusal().code() == refusal::INVALID);
+    auto cmd = w.starting("x");
+    cmd.mutable_start_conversation()->set_model(wrong);
+    CHECK(w.reply(cmd).refusal().code() == refusal::INVALID);
+  }
+  CHECK(w.row(id).wishes() == 0);
+}
+
 TEST_CASE("a session changes nothing of the conversation that it is itself") {
   conversation_world w;
   auto id = w.running();
@@ -250,7 +262,10 @@ TEST_CASE("a pattern that can never match is refused with the reason, and one th
                                                                {"(make)", "the name of a tool"},
                                                                {"a tool", "the name of a tool"},
                                                                {"Bash(make\ntest)", "one line"},
-                                                               {"Bash)", "the name of a tool"}};
+                                                               {"Bash)", "the name of a tool"},
+                                                               {"*", "the name of a tool"},
+                                                               {"Ba\xe2\x80\x8bsh", "the name of a tool"},
+                                                               {"Bash(*)", "stands for itself"}};
   for (const auto& [pattern, reason] : wrong) {
     CAPTURE(pattern);
     const auto r = w.reply(allowing(id, pattern));
