@@ -102,11 +102,18 @@ public:
 
   /// False at the end.
   bool take(const v1::ConversationChunk& chunk) {
+    if (chunk.has_resumed() && !chunk.resumed().gap().empty()) {
+      parts_.forget();
+      has_gap_ = true;
+    }
     if (chunk.has_item())
       if (auto whole = parts_.take(chunk.item()))
         take_item(*whole);
+    is_caught_up_ |= chunk.has_caught_up();
     if (chunk.has_state())
       take_state(chunk.state());
+    if (has_gap_ && is_caught_up_ && chunk.has_state() && !end_.has_ended)
+      look_for_end(chunk.state());
     return !end_.has_ended;
   }
   const turn_end& end() const noexcept { return end_; }
@@ -156,6 +163,13 @@ private:
     }
   }
 
+  /// The turn, or its end, may be in the gap.
+  void look_for_end(const v1::Conversation& now) {
+    if (!now.open_turn().empty() || (turn_.empty() && current(cli_, now, prompt_).state() != v1::Prompt::CONSUMED))
+      return;
+    fail("the end of the turn is not kept; what is: swarmctl chat read " + now.id());
+  }
+
   /// A driver that has just ended may have a next one, which the conversation's row does not say yet.
   bool is_starting_again(const v1::Conversation& c) const {
     auto q = cli_.query();
@@ -187,6 +201,8 @@ private:
   turn_end end_;
   std::uint32_t generation_ = 0;
   std::string turn_;
+  bool has_gap_ = false;
+  bool is_caught_up_ = false;
 };
 
 } // namespace

@@ -25,9 +25,9 @@ std::int64_t time_of(const agent_settings& s) {
     return 0;
   if (permissions_of(s.permissions) != v1::Conversation::AUTO)
     throw usage("--for goes with --permissions auto");
-  if (const auto ms = span_of(s.time); ms && *ms > 0)
+  if (const auto ms = span_of(s.time); ms && *ms > 0 && *ms <= limits::conversation_bypass_max.count())
     return *ms;
-  throw usage("--for takes a time such as 30m or 2h, at most " + duration(limits::conversation_bypass_max.count()));
+  throw usage(concat({"--for takes a time such as 30m or 2h, at most ", limits::conversation_bypass_max / std::chrono::hours{1}, " h"}));
 }
 
 void add_options(CLI::App& app, agent_settings& s) {

@@ -60,10 +60,15 @@ int run_with_file(const std::string& command, const std::filesystem::path& file)
 }
 
 void show_long(const invocation& cli, const std::string& text, const std::function<void()>& read_on) {
-  const private_file file{escape_control(text) + "\n"};
-  auto pager = cli.env().get("PAGER");
-  if (run_with_file(pager.empty() ? "less" : pager, file.path()) != 0)
-    cli.io().error("it is in the file " + file.path() + ", which is removed then");
+  {
+    const private_file file{escape_control(text) + "\n"};
+    const auto named = cli.env().get("PAGER");
+    const auto pager = named.empty() ? std::string{"less"} : named;
+    if (run_with_file(pager, file.path()) == 0)
+      return read_on();
+    cli.io().error(pager + " could not show the text; here it is:");
+  }
+  cli.io().line(text);
   read_on();
 }
 

@@ -30,15 +30,15 @@ void add(v1::Usage& to, const v1::Usage& u) {
 
 std::string date_of(std::uint32_t day) { return utc(static_cast<std::int64_t>(day) * day_ms).substr(0, 10); }
 
-/// A date, or how many days before today: 7d.
+/// A date, or how many days with today: 7d.
 std::uint32_t day_of(const invocation& cli, const std::string& text) {
   if (text.empty())
     return 0;
   int number = 0;
   const auto* end = text.data() + text.size();
   const auto today = cli.now_ms() / day_ms;
-  if (auto [at, error] = std::from_chars(text.data(), end, number); error == std::errc{} && at + 1 == end && *at == 'd' && number >= 0)
-    return static_cast<std::uint32_t>(std::max<std::int64_t>(today - number, 0));
+  if (auto [at, error] = std::from_chars(text.data(), end, number); error == std::errc{} && at + 1 == end && *at == 'd' && number > 0)
+    return static_cast<std::uint32_t>(std::max<std::int64_t>(today - number + 1, 0));
   // Few enough to try them all, and each is spelled in one way.
   for (auto day = static_cast<std::uint32_t>(today + 1); day > 0 && text.size() == 10; --day)
     if (date_of(day) == text)
@@ -129,7 +129,7 @@ int run_usage(invocation& cli, const usage_options& o) {
 
 void build_usage(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<usage_options>();
-  option(app, "--since", o->since, "from this day (UTC) on: 2026-11-01, or 7d for the last seven days; without it all that is kept");
+  option(app, "--since", o->since, "from this day (UTC) on: 2026-11-01, or 7d for today and the six days before; without it all that is kept");
   flag(app, "--all-scopes", o->all_scopes, "of every scope of this node");
   on_run(app, cli, [o, &cli] { return run_usage(cli, *o); });
 }

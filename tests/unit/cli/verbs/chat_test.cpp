@@ -106,6 +106,24 @@ TEST_CASE("chat new does not wait for a turn of a prompt that the agent never go
   }
 }
 
+TEST_CASE("chat new does not wait for the end of a turn that is in a gap of the log") {
+  for (const bool is_begin_kept : {true, false}) {
+    cli_with_conversation ctl;
+    ctl.prompt.set_state(v1::Prompt::CONSUMED);
+    v1::ConversationChunk gap, caught_up, state;
+    gap.mutable_resumed()->set_gap("damaged");
+    caught_up.mutable_caught_up();
+    *state.mutable_state() = ctl.row;
+    std::vector<v1::ConversationChunk> chunks{gap, caught_up, state};
+    if (is_begin_kept)
+      chunks.insert(chunks.begin(), item(v1::CONVERSATION_TURN, "1", "", "started"));
+    ctl.node.conversations.push_back({chunks, stream_end::lost});
+    CHECK(ctl.run({"chat", "new", "fix it"}) == code::refused);
+    CHECK_MESSAGE(ctl.screen.err.find("the end of the turn is not kept; what is: swarmctl chat read " + whole_id) != std::string::npos,
+                  ctl.screen.err);
+  }
+}
+
 TEST_CASE("chat new does not wait for an agent that cannot be started nor for a queue that somebody holds") {
   for (const bool held : {false, true}) {
     cli_with_conversation ctl;
@@ -222,6 +240,8 @@ TEST_CASE("chat set says what the agent may do unasked and for how long") {
   CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "all"}) == code::usage);
   CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "ask", "--for", "2h"}) == code::usage);
   CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "auto", "--for", "soon"}) == code::usage);
+  CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "auto", "--for", "9h"}) == code::usage);
+  CHECK(ctl.screen.err.find("--for takes a time such as 30m or 2h, at most 8 h") != std::string::npos);
   REQUIRE(ctl.run({"chat", "new", "--detach", "--permissions", "auto-edit", "--allow", "Read"}) == code::ok);
   CHECK(ctl.node.commands.back().start_conversation().permissions() == v1::Conversation::AUTO_EDIT);
   CHECK(ctl.node.commands.back().start_conversation().allowed(0) == "Read");
@@ -299,7 +319,7 @@ TEST_CASE("usage sums by conversation, agent and day") {
   cli_with_conversation ctl;
   ctl.node.on_query = [](const v1::Query& q) {
     v1::Answer a;
-    CHECK(q.list_usage().since_day() == 20'771);
+    CHECK(q.list_usage().since_day() == 20'772); // today and the six days before
     for (auto day : {20'777u, 20'778u}) {
       auto& d = *a.mutable_usage()->add_days();
       d.set_conversation_id(whole_id);
