@@ -128,6 +128,10 @@ enum class argument : std::uint8_t {
   setting,
   secret,
   permissions,
+  driven,  // an agent that can work in a conversation
+  choice,  // an answer to what waits for a decision
+  pattern, // what a conversation's agent may do unasked
+  mode,    // of an agent's own
 };
 /// "TASK"; null for a text, which keeps the parser's own word.
 const char* word_of(argument);

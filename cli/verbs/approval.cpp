@@ -509,7 +509,7 @@ int run_decide(invocation& cli, const decide_options& o) {
 void build_decide(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<decide_options>();
   option(app, "approval-id", o->id, approval_words, argument::approval)->required();
-  option(app, "choice", o->choice, "one of its options")->required();
+  option(app, "choice", o->choice, "one of its options", argument::choice)->required();
   option(app, "--digest", o->digest, "of the action that you have seen, as approvals --json shows it; without it this asks on a terminal");
   option(app, "--message", o->message, "for the agent of a conversation, for instance why it is denied");
   option(app, "--input", o->edited_input, "JSON in place of the input that is shown, with allow; for a conversation's tools");

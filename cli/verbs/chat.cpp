@@ -111,7 +111,7 @@ void build_new(CLI::App& app, invocation& cli) {
   auto* sub = app.add_subcommand("new", "start a conversation; at a terminal this attaches to it, else it follows the first turn");
   auto o = std::make_shared<new_options>();
   words(*sub, "text", o->text, "the first prompt; without one the agent waits");
-  option(*sub, "--harness", o->harness, "the agent (claude)", argument::harness);
+  option(*sub, "--harness", o->harness, "the agent (claude)", argument::driven);
   option(*sub, "--directory", o->directory, "its working directory (the current one)", argument::directory);
   option(*sub, "--title", o->title, "for lists (the begin of the prompt)");
   option(*sub, "--label", o->label, "more tokens for its session's label");

@@ -37,7 +37,8 @@ void add_options(CLI::App& app, agent_settings& s) {
   option(app, "--model", s.model, "the model, as the agent names it");
   option(app, "--mode", s.mode,
          "the agent's own mode, in its words: in plan it changes nothing; in acceptEdits it writes below its directory and asks nobody, whatever "
-         "--permissions says");
+         "--permissions says",
+         argument::mode);
 }
 
 namespace {
@@ -89,7 +90,7 @@ void build_chat_set(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<set_options>();
   auto* sub = of_conversation(app, "set", "what its agent may do unasked, its model and mode", o->who);
   add_options(*sub, o->settings);
-  option(*sub, "--forget", o->forget, "ask again for what this has allowed (repeatable)");
+  option(*sub, "--forget", o->forget, "ask again for what this has allowed (repeatable)", argument::pattern);
   on_run(*sub, cli, [o, &cli] { return run_set(cli, *o); });
 }
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 namespace swarm::cli {
@@ -101,6 +102,33 @@ void offer_ends(const invocation&, offers& out) {
 }
 
 void offer_permissions(const invocation&, offers& out) { out.add_all("ask, auto-edit, auto, plan, deny"); }
+
+void offer_driven(const invocation&, offers& out) {
+  for (auto agent : domain::agents)
+    if (domain::is_driven(agent))
+      out.add(std::string{agent});
+}
+
+void offer_choices(const invocation& cli, offers& out) {
+  std::set<std::string> all;
+  for (const auto& a : open_approvals(cli, cli.scope()))
+    all.insert(a.options().begin(), a.options().end());
+  for (const auto& option : all)
+    out.add(option);
+}
+
+void offer_patterns(const invocation& cli, offers& out) {
+  auto query = cli.query();
+  query.mutable_list_conversations()->set_open_only(true);
+  std::set<std::string> all;
+  for (const auto& c : all_rows<v1::Conversation>(cli, std::move(query)))
+    all.insert(c.allowed().begin(), c.allowed().end());
+  for (const auto& pattern : all)
+    out.add(pattern);
+}
+
+/// As Claude Code names them; what bypasses permissions is none that a conversation takes.
+void offer_modes(const invocation&, offers& out) { out.add_all("default, plan, acceptEdits"); }
 
 void offer_types(const invocation&, offers& out) { out.add_all(domain::task_types_text); }
 
@@ -266,6 +294,10 @@ constexpr kind kinds[] = {
   {argument::setting, "SETTING", offer_settings},
   {argument::secret, "SECRET", offer_secrets},
   {argument::permissions, "PERMISSIONS", offer_permissions},
+  {argument::driven, "DRIVEN", offer_driven},
+  {argument::choice, "CHOICE", offer_choices},
+  {argument::pattern, "PATTERN", offer_patterns},
+  {argument::mode, "MODE", offer_modes},
 };
 
 const kind* kind_of(const CLI::Option* o) {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "tests/support/json_schema.hpp"
 #include "tests/support/node_process.hpp"
 
 using namespace swarm::testing;
@@ -78,6 +79,15 @@ constexpr const char* two_questions =
   R"({"label":"Blue, as the sky above the sea on a clear day in the middle of a long summer","description":"cold"}],"multiSelect":false},)"
   R"({"question":"Which sizes?","header":"Sizes","options":[{"label":"S","description":"small"},{"label":"L","description":"large"}],"multiSelect":true}]})";
 
+/// docs/schemas says so.
+void fits(const json& value, const std::string& schema) {
+  const auto* source = std::getenv("SWARM_SOURCE_DIR");
+  REQUIRE(source != nullptr);
+  static json_schemas schemas{fs::path{source} / "docs" / "schemas"};
+  const auto objections = schemas.objections(value, schema);
+  CHECK_MESSAGE(objections.empty(), json(objections).dump() << value.dump());
+}
+
 struct chat_node {
   test_node node;
   fs::path heard = fs::path{node.work()} / "heard";
@@ -115,8 +125,10 @@ struct chat_node {
     const auto r = node.ctl(line);
     CHECK_MESSAGE(r.status == 0, r.err);
     std::vector<json> out;
-    for (const auto& text : lines_of(r.out))
+    for (const auto& text : lines_of(r.out)) {
       out.push_back(json::parse(text));
+      fits(out.back(), "chat-read.json");
+    }
     return out;
   }
   json open_approval() {
@@ -220,6 +232,11 @@ TEST_CASE("without a terminal chat new follows the first turn and ends as it doe
   auto r = c.node.ctl(with("hello"));
   CHECK(r.status == 0);
   CHECK(r.out == "heard: hello\n");
+  auto json_line = with("hello");
+  json_line.insert(json_line.begin() + 2, "--json");
+  const auto followed = json::parse(c.node.ctl(json_line).out);
+  fits(followed, "chat-new.json");
+  CHECK(followed.at("failed") == false);
   r = c.node.ctl(with("exit"));
   CHECK(r.status == 1);
   CHECK(r.out.empty());
@@ -251,7 +268,11 @@ TEST_CASE("a permission is decided with the digest of what was seen and never wi
   CHECK(only(lines, "permission deny").at("id") == only(lines, "permission asked").at("id"));
   CHECK(only(lines, "text").at("text") == "the command was denied");
   CHECK(c.node.ctl_json({"approvals"}).empty());
-  CHECK(c.node.ctl_json({"approvals", "--all"})[0].at("delivery") == "delivered");
+  const auto decided = c.node.ctl_json({"approvals", "--all"})[0];
+  CHECK(decided.at("delivery") == "delivered");
+  CHECK(decided.at("decided_by") == json{{"kind", "person"}, {"id", nullptr}});
+  fits(decided, "rows/approval.json");
+  CHECK(c.node.ctl({"approvals", "--all"}).out.find("deny by a person\n") != std::string::npos);
   CHECK(file_text(c.heard).find("use the other one") != std::string::npos);
 }
 

@@ -179,7 +179,8 @@ TEST_CASE("an agent that dies before it has its answer takes its request along")
   talk t;
   t.send("x 1 1 0 exits");
   REQUIRE(t.comes("turn failed"));
-  CHECK(t.items("permission withdrawn").size() == t.items("permission asked").size());
+  CHECK(t.items("permission asked").size() == 1);
+  CHECK(t.items("permission withdrawn").size() == 1);
   t.goes_on("after");
   t.is_whole();
 }
@@ -187,9 +188,21 @@ TEST_CASE("an agent that dies before it has its answer takes its request along")
 TEST_CASE("an agent that names another session than its own changes nothing for others") {
   talk t;
   const auto other = t.node.session("role:other");
+  auto row_of_other = [&] {
+    for (auto& s : t.node.ctl_json({"instances"}))
+      if (s.at("id") == other) {
+        s.erase("lease_until");
+        return s;
+      }
+    return json{};
+  };
+  const auto before = row_of_other();
+  const auto own = t.row().at("instance_id");
   t.send("x 2 0 0 stranger");
   REQUIRE(t.comes("turn ended"));
-  CHECK(t.row().at("instance_id") != other);
+  CHECK(row_of_other() == before);
+  CHECK(t.row().at("instance_id") == own);
+  CHECK(t.row().at("native_session") == "99999999-0000-4000-8000-000000000000");
   t.goes_on("after");
   t.is_whole();
 }
@@ -204,7 +217,8 @@ TEST_CASE("an agent that has forgotten its session is started anew, says so, and
   REQUIRE(eventually([&] { return t.node.ctl({"chat", "resume", t.id}).status == 0; }));
   t.goes_on("second");
   CHECK(t.row().at("native_session") != session);
-  CHECK_FALSE(t.items("notice").empty());
+  const auto notices = t.items("notice");
+  CHECK(std::count_if(notices.begin(), notices.end(), [](const json& n) { return n.at("notice") == "forgotten"; }) == 1);
   t.is_whole();
 }
 
@@ -254,15 +268,22 @@ TEST_CASE("a damaged log has a gap where it is damaged and nowhere else, and the
       log = file.path().string();
   REQUIRE_FALSE(log.empty());
   auto bytes = file_text(log);
+  bool is_whole_but_for_a_frame = true; // and a frame has at most one of the six texts
   SUBCASE("a bit of it") { bytes[bytes.size() / 2] ^= 1; }
   SUBCASE("its end") { bytes.resize(bytes.size() - 1); }
-  SUBCASE("half of it") { bytes.resize(bytes.size() / 2); }
+  SUBCASE("half of it") {
+    bytes.resize(bytes.size() / 2);
+    is_whole_but_for_a_frame = false;
+  }
   std::ofstream{log, std::ios::binary | std::ios::trunc} << bytes;
   t.node.start();
   t.goes_on("after");
+  CHECK(t.items("gap").size() == 1);
   const auto texts = t.items("text");
   CHECK(texts.front().at("text") == said_by("first", 1));
   CHECK(texts.back().at("text") == said_by("after", 2));
+  if (is_whole_but_for_a_frame)
+    CHECK(texts.size() >= 5);
 }
 
 TEST_CASE("a store that is restored on another node has its conversations lost, and says which node has them") {

@@ -68,6 +68,30 @@ TEST_CASE("words with a fixed choice are offered, also after = and after a comma
   CHECK(ctl.node.queries.empty());
 }
 
+TEST_CASE("what can be answered forgotten and driven is offered where a conversation is named") {
+  test::cli ctl;
+  ctl.node.on_query = [](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_approvals()) {
+      auto& one = *a.mutable_approvals()->add_approvals();
+      one.set_id("abcd1234-0000-4000-8000-000000000001");
+      one.set_title("Bash: make");
+      one.set_subject("conversation/c0ffee00");
+      for (const auto* o : {"allow", "deny"})
+        one.add_options(o);
+    }
+    if (q.has_list_conversations())
+      a.mutable_conversations()->add_conversations()->add_allowed("Read");
+    return a;
+  };
+  CHECK(offered(ctl, {"decide", "abcd"}) == list{"abcd1234"});
+  CHECK(ctl.screen.out.find("Bash: make") != std::string::npos);
+  CHECK(offered(ctl, {"decide", "abcd1234", ""}) == list{"allow", "deny"});
+  CHECK(offered(ctl, {"chat", "set", "c0ffee", "--forget", ""}) == list{"Read"});
+  CHECK(offered(ctl, {"chat", "set", "c0ffee", "--mode", "pl"}) == list{"plan"});
+  CHECK(offered(ctl, {"chat", "new", "--harness", ""}) == list{"claude"});
+}
+
 TEST_CASE("tasks are offered by the beginning of their id, open ones first, with their title") {
   test::cli ctl;
   ctl.node.on_query = [](const v1::Query& q) {
