@@ -200,10 +200,10 @@ void print_approval(const invocation& cli, const v1::Approval& a, bool with_scop
                         : a.requested_by().kind() == v1::Principal::SESSION ? short_id(a.requested_by().id()) + " asks: "
                                                                             : std::string{};
   const bool is_deleted = a.decided_at_ms() != 0 && !a.conversation_id().empty() && a.title().empty() && a.body().empty();
-  const auto what = is_deleted
-                      ? concat({domain::to_text(a.kind()), "  conversation ", short_id(a.conversation_id()), " asked; what, was deleted with it"})
-                    : a.kind() == v1::Approval::TASK ? a.subject() + (a.title().empty() ? "" : "  " + a.title())
-                                                     : std::string{domain::to_text(a.kind())} + "  " + asked_by + a.title();
+  const auto what =
+    is_deleted ? concat({domain::to_text(a.kind()), "  conversation ", short_id(a.conversation_id()), ": what was asked has been deleted with it"})
+    : a.kind() == v1::Approval::TASK ? a.subject() + (a.title().empty() ? "" : "  " + a.title())
+                                     : std::string{domain::to_text(a.kind())} + "  " + asked_by + a.title();
   cli.io().line("  " + a.id() + "  " + utc(a.created_at_ms()) + "  " + what + "  " +
                 (a.decided_at_ms() == 0 ? "[" + joined_options(a) + "]" : end_of(a)) + (with_scope ? "  " + a.scope() : ""));
   if (!is_deleted)

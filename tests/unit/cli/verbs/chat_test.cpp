@@ -308,6 +308,86 @@ TEST_CASE("agents shows the agent of a conversation beside those on terminals wi
   CHECK(ctl.out_json()[0]["turn"] == "3");
 }
 
+TEST_CASE("approvals follows the pages of what is open and asks for a body that a page leaves out") {
+  cli_with_conversation ctl;
+  auto approval = [&](const std::string& id, std::int64_t at_ms) {
+    v1::Approval a;
+    a.set_id(id);
+    a.set_scope("/r");
+    a.set_kind(v1::Approval::COMMAND);
+    a.set_conversation_id(whole_id);
+    a.set_title("Bash: make");
+    a.set_created_at_ms(at_ms);
+    a.set_deadline_ms(1'795'291'700'000 + 90'000);
+    a.add_options("deny");
+    return a;
+  };
+  ctl.node.on_query = [&](const v1::Query& q) {
+    v1::Answer a;
+    if (!q.has_list_approvals())
+      return a;
+    auto& out = *a.mutable_approvals();
+    const auto& asked = q.list_approvals();
+    if (!asked.id().empty()) {
+      *out.add_approvals() = approval(asked.id(), 1'000);
+      out.mutable_approvals(0)->set_body("all of it");
+    } else if (asked.page().token().empty()) {
+      CHECK(asked.has_page());
+      *out.add_approvals() = approval("first", 1'000);
+      out.mutable_approvals(0)->set_body_bytes(9);
+      out.mutable_approvals(0)->set_body_left_out(true);
+      out.mutable_page()->set_token("2");
+    } else {
+      *out.add_approvals() = approval("second", 2'000);
+    }
+    return a;
+  };
+  REQUIRE(ctl.run({"approvals", "--json"}) == code::ok);
+  const auto rows = ctl.out_json();
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["id"] == "first");
+  CHECK(rows[0]["body"] == "all of it");
+  CHECK(rows[0]["decided_by"].is_null());
+  CHECK(rows[1]["id"] == "second");
+  REQUIRE(ctl.run({"approvals"}) == code::ok);
+  CHECK(ctl.screen.out.find("      all of it\n      denied in 1 min 30 s, unless somebody decides\n") != std::string::npos);
+  CHECK(ctl.screen.out.find("(0 B") == std::string::npos);
+}
+
+TEST_CASE("approvals says who has decided and whether the agent has it, and of what was deleted that it was") {
+  cli_with_conversation ctl;
+  v1::Approval a;
+  a.set_id("abcd1234-0000-4000-8000-000000000001");
+  a.set_scope("/r");
+  a.set_kind(v1::Approval::COMMAND);
+  a.set_conversation_id(whole_id);
+  a.set_title("Bash: make");
+  a.set_body_bytes(50'000);
+  a.set_decided_at_ms(2'000);
+  a.set_decision("allow");
+  a.mutable_decided_by()->set_kind(v1::Principal::SESSION);
+  a.mutable_decided_by()->set_id("5e551044-1");
+  a.set_delivery(v1::Approval::REFUSED);
+  a.set_delivery_reason("held by a peer");
+  ctl.node.on_query = [&](const v1::Query& q) {
+    v1::Answer out;
+    if (q.has_list_approvals())
+      *out.mutable_approvals()->add_approvals() = a;
+    return out;
+  };
+  REQUIRE(ctl.run({"approvals", "--all"}) == code::ok);
+  CHECK(ctl.screen.out.find("allow by session 5e551044, and did not reach the agent: held by a peer\n") != std::string::npos);
+  CHECK(ctl.screen.out.find("all of it: swarmctl approvals " + a.id() + ")\n") != std::string::npos); // from any directory
+  REQUIRE(ctl.run({"approvals", "--all", "--json"}) == code::ok);
+  CHECK(ctl.out_json()[0]["decided_by"] == json{{"kind", "session"}, {"id", "5e551044-1"}});
+  a.clear_title();
+  a.clear_decision();
+  a.set_withdrawn("deleted");
+  REQUIRE(ctl.run({"approvals", "--all"}) == code::ok);
+  CHECK(ctl.screen.out.find("what was asked has been deleted with it") != std::string::npos);
+  CHECK(ctl.screen.out.find("all of it") == std::string::npos);
+}
+
 TEST_CASE("attaching without a terminal is refused, with what to do instead") {
   cli_with_conversation ctl;
   CHECK(ctl.run({"chat", "c0ffee"}) == code::usage);
