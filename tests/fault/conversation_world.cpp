@@ -7,6 +7,7 @@
 
 #include <poll.h>
 
+#include "gateway/json/conversation.hpp"
 #include "tests/support/scripted_agent.hpp"
 
 namespace swarm::testing {
@@ -187,20 +188,25 @@ std::vector<v1::ConversationItem> fault_talk::items() {
   q.set_conversation_id(id_);
   auto stream = stub->Read(&context, q);
   std::vector<v1::ConversationItem> out;
-  bool is_open = false;
+  mcp::whole_items parts;
+  std::optional<v1::ConversationItem> open;
+  const auto is_of = [](const v1::ConversationItem& a, const v1::ConversationItem& b) {
+    return a.id() == b.id() && a.kind() == b.kind() && a.generation() == b.generation();
+  };
   v1::ConversationChunk c;
   while (stream->Read(&c)) {
     if (c.has_resumed() && !c.resumed().gap().empty())
       throw std::runtime_error("the log has a gap: " + c.ShortDebugString());
     if (!c.has_item())
       continue;
-    if (is_open && out.back().id() == c.item().id() && out.back().generation() == c.item().generation())
-      out.back().mutable_body()->append(c.item().body());
-    else
-      out.push_back(c.item());
-    is_open = !c.item().last();
-    out.back().set_last(c.item().last());
+    if (open && !is_of(*open, c.item()))
+      found("item " + open->id() + " of generation " + std::to_string(open->generation()) + " has no end");
+    open = c.item().last() ? std::nullopt : std::optional{c.item()};
+    if (auto whole = parts.take(c.item()))
+      out.push_back(*std::move(whole));
   }
+  if (open)
+    found("item " + open->id() + " of generation " + std::to_string(open->generation()) + " has no end");
   const auto status = stream->Finish();
   if (!status.ok())
     throw std::runtime_error("the log cannot be read: " + status.error_message());
@@ -216,7 +222,7 @@ std::map<std::string, fault_talk::turn> fault_talk::turns_of(const std::vector<v
   std::string open_name;
   for (const auto& item : all) {
     const auto name = item.id() + " of generation " + std::to_string(item.generation());
-    const auto is_once = item.kind() != v1::CONVERSATION_NOTICE && item.kind() != v1::CONVERSATION_USER;
+    const auto is_once = item.kind() != v1::CONVERSATION_NOTICE;
     if (is_once && !keys.insert(std::to_string(item.kind()) + " " + name + " " + item.state()).second)
       found("item " + name + " stands twice: " + v1::ConversationItemKind_Name(item.kind()) + " " + item.state());
     if (item.kind() == v1::CONVERSATION_TURN && item.state() == "started") {
@@ -260,6 +266,11 @@ std::string fault_talk::check() {
   const auto all = items();
   const auto turns = turns_of(all);
   const auto rows = prompt_rows();
+  for (const auto& item : all)
+    for (const auto& id : item.prompts()) {
+      user_items_[id] += item.kind() == v1::CONVERSATION_USER && !item.aborted();
+      lost_notices_[id] += item.kind() == v1::CONVERSATION_NOTICE && item.title() == "outcome-unknown";
+    }
   for (const auto& p : prompts_) {
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.id() == p.id; });
     if (auto wrong = check_prompt(p, row == rows.end() ? nullptr : &*row, said, turns); !wrong.empty())
@@ -293,11 +304,17 @@ std::string fault_talk::check_prompt(const said_prompt& p, const v1::Prompt* row
         return "no agent has read what counts as consumed";
       if (at == turns.end())
         return "no turn is about it";
+      if (const auto n = user_items_[p.id]; n != 1)
+        return "the log has what was said " + std::to_string(n) + " times";
       return check_texts(p, at->second, j);
     case v1::Prompt::UNDELIVERABLE:
       ++undeliverable;
       return times != 0 ? "an agent has read what counts as undeliverable" : row->reason().empty() ? "nothing says why it is undeliverable" : "";
-    case v1::Prompt::UNKNOWN: ++unknown; return row->reason().empty() ? "nothing says why its outcome is unknown" : "";
+    case v1::Prompt::UNKNOWN:
+      ++unknown;
+      if (const auto n = lost_notices_[p.id]; n != 1)
+        return "the log says " + std::to_string(n) + " times that its outcome is unknown";
+      return row->reason().empty() ? "nothing says why its outcome is unknown" : "";
     default: return "it stays " + shown(*row);
   }
 }

@@ -62,7 +62,8 @@ private:
   node_client operator_;
   std::string name_, journal_, id_;
   std::vector<said_prompt> prompts_;
-  std::set<std::string> lossy_; // names of prompts
+  std::set<std::string> lossy_;                          // names of prompts
+  std::map<std::string, int> user_items_, lost_notices_; // of the log, by prompt
   std::string wrong_;
   std::size_t wrongs_ = 0;
 };

@@ -13,20 +13,27 @@
 
 namespace swarm::test {
 
-/// swarm-driver with an agent that works a prompt off: an item in two parts, a permission, another item.
+/// swarm-driver with an agent that works a prompt off: an item in two parts, a permission, another item. When it is rich, a rule decides something
+/// before that, and what it asks is too long for a row.
 class model_driver {
 public:
   explicit model_driver(std::uint32_t generation) : generation_(generation) {}
 
-  std::string out; // not read yet
+  std::string out;                // not read yet
+  std::vector<std::size_t> sizes; // of the frames in it; the first one has what stands before it
   std::map<std::string, int> prompts, answers;
   std::vector<std::string> told; // ids of whole items, in their order
   bool stopped = false;
-  bool stalls = false;                   // its agent takes prompts and begins with none
+  bool stalls = false; // its agent takes prompts and begins with none
+  bool rich = false;
+  std::map<std::string, int> interrupts, wishes;
   std::string last_word;                 // said when it is stopped
   std::vector<internal::ToDriver> heard; // but hello and stored
 
   void say_text(const std::string& id) { item(id, true); }
+  /// More of it is to come.
+  void say_part(const std::string& id) { item(id, false); }
+  std::string action() const { return rich ? "{\"command\":\"make" + std::string(20'000, ' ') + "\"}" : "{\"command\":\"make\"}"; }
 
   void hear(const std::string& frame) {
     agents::driver_frame_reader r;
@@ -43,6 +50,10 @@ public:
       prompt(m.prompt());
     else if (m.has_answer())
       answer(m.answer());
+    else if (m.has_set())
+      set(m.set());
+    else if (m.has_interrupt())
+      interrupt(m.interrupt());
     else if (m.has_stop() && m.stop().agent_only())
       agent_ended();
     else if (m.has_stop()) {
@@ -58,17 +69,23 @@ private:
   void hello(const internal::DriverHello& h) {
     CHECK(h.generation() == generation_);
     kept_.erase(kept_.begin(), kept_.upper_bound(h.last_seq()));
-    out += "garbage" + h.nonce();
+    const auto greeting = "garbage" + h.nonce();
+    out += greeting;
     internal::FromDriver f;
     auto& r = *f.mutable_ready();
     r.set_first_seq(kept_.empty() ? 0 : kept_.begin()->first);
     r.set_last_seq(seq_);
     write(f);
+    sizes.back() += greeting.size();
     for (const auto& [n, kept] : kept_)
       write(kept);
     connected_ = true;
   }
-  void write(const internal::FromDriver& f) { out += agents::encode_driver_frame(f); }
+  void write(const internal::FromDriver& f) {
+    const auto frame = agents::encode_driver_frame(f);
+    out += frame;
+    sizes.push_back(frame.size());
+  }
   internal::FromDriver& next(internal::FromDriver& f) {
     f.set_seq(++seq_);
     f.set_at_ms(static_cast<std::int64_t>(seq_));
@@ -85,7 +102,7 @@ private:
     f.mutable_prompt_state()->set_id(id);
     f.mutable_prompt_state()->set_state(s);
     if (s == internal::PromptState::CONSUMED)
-      f.mutable_prompt_state()->set_turn(std::to_string(turns_));
+      f.mutable_prompt_state()->set_turn(turn_of_[id]);
     say(f);
   }
   void agent_ended() {
@@ -111,7 +128,10 @@ private:
       known_[p.id()] = internal::PromptState::SUBMITTED;
       return state(p.id(), internal::PromptState::SUBMITTED);
     }
-    ++turns_;
+    if (p.steer() && !open_turn_.empty())
+      return steer(p);
+    CHECK(open_turn_.empty());
+    open_turn_ = turn_of_[p.id()] = std::to_string(++turns_);
     state(p.id(), internal::PromptState::SUBMITTED);
     internal::FromDriver f;
     f.mutable_turn_started()->set_id(std::to_string(turns_));
@@ -122,33 +142,74 @@ private:
     const auto name = std::to_string(turns_);
     item("a" + name, false);
     item("a" + name, true);
+    if (rich)
+      ruled(name);
     internal::FromDriver r;
-    r.mutable_request()->set_id("r" + name);
+    open_request_ = "r" + name;
+    r.mutable_request()->set_id(open_request_);
     r.mutable_request()->set_kind(internal::Request::COMMAND);
     r.mutable_request()->set_title("make");
-    r.mutable_request()->set_body("{\"command\":");
+    constexpr std::size_t cut = 11;
+    r.mutable_request()->set_body(action().substr(0, cut));
     say(r);
-    r.mutable_request()->set_body("\"make\"}");
+    r.mutable_request()->set_body(action().substr(cut));
     r.mutable_request()->set_last(true);
     say(r);
   }
-  void answer(const internal::Answer& a) {
-    const auto n = a.request_id().substr(1);
-    CHECK(a.digest() == sha256("{\"command\":\"make\"}"));
+  void ruled(const std::string& name) {
     internal::FromDriver f;
-    f.mutable_answer_state()->set_request_id(a.request_id());
-    f.mutable_answer_state()->set_delivered(true);
-    f.mutable_answer_state()->set_digest(a.digest());
-    if (answers[a.request_id()] > 0)
-      return say(f); // once more, nothing happens
-    ++answers[a.request_id()];
+    f.mutable_ruled()->set_id("q" + name);
+    f.mutable_ruled()->set_kind(internal::Request::COMMAND);
+    f.mutable_ruled()->set_title("ls");
+    f.mutable_ruled()->set_allowed(true);
+    f.mutable_ruled()->set_rule("Bash(ls)");
     say(f);
-    item("b" + n, true);
+  }
+  void steer(const internal::PromptPart& p) {
+    known_[p.id()] = internal::PromptState::CONSUMED;
+    turn_of_[p.id()] = open_turn_;
+    state(p.id(), internal::PromptState::SUBMITTED);
+    state(p.id(), internal::PromptState::CONSUMED);
+    item("s" + p.id(), true);
+  }
+  void set(const internal::SetOption& s) {
+    if (++wishes[s.id()] > 1)
+      return;
+    internal::FromDriver f;
+    f.mutable_option_state()->set_id(s.id());
+    f.mutable_option_state()->set_model(s.model());
+    say(f);
+  }
+  void interrupt(const internal::InterruptTurn& i) {
+    if (++interrupts[i.id()] > 1 || open_turn_.empty())
+      return;
+    internal::FromDriver w;
+    w.mutable_withdrawn()->set_request_id(std::exchange(open_request_, {}));
+    w.mutable_withdrawn()->set_reason("interrupted");
+    say(w);
+    end_turn(internal::TurnEnded::INTERRUPTED);
+  }
+  void end_turn(internal::TurnEnded::Reason reason) {
     internal::FromDriver e;
-    e.mutable_turn_ended()->set_id(n);
-    e.mutable_turn_ended()->set_reason(internal::TurnEnded::FINISHED);
+    e.mutable_turn_ended()->set_id(std::exchange(open_turn_, {}));
+    e.mutable_turn_ended()->set_reason(reason);
     e.mutable_turn_ended()->mutable_usage()->set_output_tokens(7);
     say(e);
+  }
+  void answer(const internal::Answer& a) {
+    CHECK(a.digest() == sha256(action()));
+    const bool is_open = a.request_id() == open_request_;
+    internal::FromDriver f;
+    f.mutable_answer_state()->set_request_id(a.request_id());
+    f.mutable_answer_state()->set_delivered(is_open || answers[a.request_id()] > 0);
+    f.mutable_answer_state()->set_digest(a.digest());
+    say(f);
+    if (!is_open)
+      return; // once more, or too late: nothing happens
+    ++answers[a.request_id()];
+    open_request_.clear();
+    item("b" + open_turn_, true);
+    end_turn(internal::TurnEnded::FINISHED);
   }
 
   std::uint32_t generation_;
@@ -157,6 +218,8 @@ private:
   std::map<std::uint64_t, internal::FromDriver> kept_;
   std::map<std::string, internal::PromptState::State> known_;
   std::uint64_t turns_ = 0;
+  std::string open_turn_, open_request_;
+  std::map<std::string, std::string> turn_of_; // by prompt
 };
 
 } // namespace swarm::test

@@ -52,6 +52,7 @@ struct conversation_state {
   v1::Conversation row;
   std::optional<v1::Spawn> spawn; // of its driver, while it lives
   std::map<std::string, v1::Prompt> prompts;
+  std::vector<v1::Prompt> unknown; // while it loads: those of which nobody knows whether an agent has them
   std::map<std::string, v1::Approval> approvals;
   std::unique_ptr<dialogue> talk;  // of this generation
   std::uint64_t heard_out = 0;     // the last one that is over

@@ -256,6 +256,14 @@ void connect(self_ptr self) {
     self->state.connecting = false;
     after(self, again_soon, [self] { connect(self); });
   };
+  // Not there: its keeper is another one, and what it has told last is lost.
+  auto gone = [self, n, later](caf::error& e) {
+    if (n != self->state.connection || !self->state.talk || e != errc::not_found)
+      return later(e);
+    self->state.connecting = false;
+    self->state.talk->driver_ended(ended_with_node, now_ms(self));
+    pump(self);
+  };
   self->request(st.place.links.processes, limits::call_deadline_default(), pty_atom_v, child_atom_v, st.row.spawn_id())
     .then(
       [self, n, later](const pty_actor& pipes) {
@@ -269,7 +277,7 @@ void connect(self_ptr self) {
             },
             later);
       },
-      later);
+      gone);
 }
 
 } // namespace swarm::conversation_internal

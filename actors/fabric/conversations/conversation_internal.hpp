@@ -13,6 +13,9 @@ using self_ptr = conversation_actor::stateful_pointer<conversation_state>;
 
 inline std::int64_t now_ms(self_ptr self) { return self->state.place.links.node->clock->unix_ms(); }
 
+/// Nothing of what it has told is left but what the log has.
+inline constexpr const char* ended_with_node = "its driver and its node ended together";
+
 inline constexpr std::chrono::milliseconds again_soon{200};
 inline constexpr std::chrono::milliseconds again_later{1'000};
 

@@ -1,4 +1,6 @@
 // The rows of a conversation: as they are when its actor begins, and as they change.
+#include <algorithm>
+
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
 #include "actors/fabric/conversations/conversation_internal.hpp"
@@ -12,6 +14,13 @@ void keep_prompt(conversation_state& st, const v1::Prompt& p) {
     st.prompts[p.id()] = p;
   else
     st.prompts.erase(p.id());
+}
+
+/// For a notice in the log, which has the begin of its words.
+void keep_unknown(conversation_state& st, v1::Prompt p) {
+  constexpr std::size_t words_max = 4 * limits::kib;
+  p.mutable_text()->resize(std::min(p.text().size(), words_max));
+  st.unknown.push_back(std::move(p));
 }
 
 void keep_approval(conversation_state& st, const v1::Approval& a) {
@@ -96,14 +105,22 @@ void load_approvals_of(self_ptr self, const log_state_ptr& log) {
   load_approvals(self, log, std::move(ids));
 }
 
-/// When node and driver die together, the row hears of it before anybody has ended in the log what was begun there.
-void end_generation_before(self_ptr self, const log_state_ptr& log) {
-  const auto& st = self->state;
+/// The row may have heard of the end of a driver before anybody has ended in the log what was begun there.
+void end_former_generation(self_ptr self, const log_state_ptr& log) {
+  auto& st = self->state;
   auto frames = std::make_shared<log_frames>();
   frames->log = {st.place.id, st.row.log_end()};
   frames->sync = true;
-  if (log->generation_before != 0)
-    frames->frames = unfinished(st.row, log->generation_before, log->before, "its driver and its node ended together", now_ms(self));
+  const bool is_over = !st.spawn && !has_driver(st.row);
+  const bool has_any = log->tail.since_ms != 0;
+  former_generation former{log->generation_before, log->before, st.row.generation()};
+  if (is_over)
+    ++former.next;
+  if (is_over && has_any)
+    former = {st.row.generation(), log->tail, former.next};
+  if (is_over || !has_any) // else that was done when this generation began
+    frames->frames = unfinished(st.row, former, st.unknown, ended_with_node, now_ms(self));
+  st.unknown.clear();
   if (frames->frames.empty())
     return load_approvals_of(self, log);
   self->request(st.place.links.conversation_logs, limits::call_deadline_default(), log_frames_ptr{frames})
@@ -121,7 +138,7 @@ void load_log(self_ptr self) {
   q->log = {self->state.place.id, self->state.row.log_end()};
   q->generation = self->state.row.generation();
   self->request(self->state.place.links.conversation_logs, limits::call_deadline_default(), log_question_ptr{q})
-    .then([self](const log_state_ptr& log) { end_generation_before(self, log); },
+    .then([self](const log_state_ptr& log) { end_former_generation(self, log); },
           [self](caf::error& e) { give_up(self, "its log could not be read", e); });
 }
 
@@ -149,8 +166,11 @@ void load_prompts(self_ptr self, std::string page = {}) {
       x.mutable_list_prompts()->mutable_page()->set_token(page);
     },
     [self](const v1::Answer& a) {
-      for (const auto& row : a.prompts().prompts())
+      for (const auto& row : a.prompts().prompts()) {
         keep_prompt(self->state, row);
+        if (row.state() == v1::Prompt::UNKNOWN)
+          keep_unknown(self->state, row);
+      }
       const auto& next = a.prompts().page().token();
       next.empty() ? load_spawn(self) : load_prompts(self, next);
     });

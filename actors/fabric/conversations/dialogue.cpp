@@ -45,6 +45,8 @@ void take_frame(log_tail& tail, std::uint32_t generation, const conversation_fra
   v1::ConversationItem item;
   if (frame.generation != generation || !item.ParseFromString(frame.body))
     return;
+  if (tail.since_ms == 0)
+    tail.since_ms = frame.at_ms;
   if (frame.driver_seq != 0) {
     tail.seq = std::max(tail.seq, frame.driver_seq);
     tail.own.clear();
@@ -58,6 +60,8 @@ void take_frame(log_tail& tail, std::uint32_t generation, const conversation_fra
   }
   if (item.kind() == v1::CONVERSATION_NOTICE && !item.of().empty())
     tail.denied[item.of()] = item.attachments_size() == 0 ? std::string{} : item.attachments(0).digest();
+  if (item.kind() == v1::CONVERSATION_NOTICE)
+    tail.lost.insert(item.prompts().begin(), item.prompts().end());
   if (item.kind() == v1::CONVERSATION_USER && item.last())
     tail.said.insert(item.id());
   tail.last_request = item.approval_id();
@@ -375,6 +379,16 @@ void dialogue::kept(const log_place& place) {
 
 // -- its end -----------------------------------------------------------------------------------------
 
+/// Its row may be over before that: another generation was asked for.
+bool dialogue::is_unfinished() const noexcept {
+  return !open_turn_.empty() || part_ || !unended_.empty() ||
+         std::any_of(ops_.begin(), ops_.end(), [](const op& o) { return std::holds_alternative<frame_op>(o); }) ||
+         std::any_of(prompts_.begin(), prompts_.end(), [this](const auto& p) { return has_got(p.second.row); });
+}
+
+/// This driver, or it may have.
+bool dialogue::has_got(const v1::Prompt& p) const noexcept { return p.state() != v1::Prompt::QUEUED && p.generation() == generation_; }
+
 /// What is open ends, and what was to be told cannot be told any more.
 void dialogue::end_generation() {
   if (part_) {
@@ -385,9 +399,12 @@ void dialogue::end_generation() {
     part_.reset();
   }
   for (const auto& [id, known] : prompts_)
-    if (known.row.state() != v1::Prompt::QUEUED && known.row.generation() == generation_)
+    if (has_got(known.row) && !tail_.lost.contains(id))
       write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
+  std::erase_if(prompts_, [this](const auto& p) { return has_got(p.second.row); });
   for (const auto& [id, known] : approvals_) {
+    if (!unended_.contains(id))
+      continue; // the log has its end, or has nothing of it
     v1::Approval a = known.row;
     if (a.decided_at_ms() == 0)
       a.set_withdrawn(gone_reason_.empty() ? "the driver ended" : gone_reason_);
@@ -416,16 +433,44 @@ void dialogue::end_generation() {
   ask_for(std::move(command), [this](const v1::Reply&) { over_ = true; });
 }
 
-std::vector<conversation_frame> unfinished(v1::Conversation row, std::uint32_t generation, const log_tail& tail, const std::string& why,
-                                           std::int64_t now_ms) {
-  row.set_generation(generation);
-  row.clear_driver_seq();
-  dialogue before{std::move(row), tail};
+namespace {
+
+/// Behind the others.
+void end_in_log(dialogue& before, const std::string& why, std::int64_t now_ms, std::vector<conversation_frame>& out) {
   before.driver_ended(why, now_ms);
+  const auto take = [&out](std::vector<dialogue::effect> effects) {
+    const auto so_far = out.size();
+    for (auto& e : effects)
+      if (auto* frames = std::get_if<dialogue::keep>(&e))
+        std::move(frames->frames.begin(), frames->frames.end(), std::back_inserter(out));
+    return out.size() != so_far;
+  };
+  while (take(before.take()))
+    before.kept({});
+}
+
+} // namespace
+
+std::vector<conversation_frame> unfinished(v1::Conversation row, const former_generation& former, const std::vector<v1::Prompt>& unknown,
+                                           const std::string& why, std::int64_t now_ms) {
+  std::map<std::uint32_t, std::vector<const v1::Prompt*>> generations;
+  if (former.generation != 0)
+    generations[former.generation];
+  for (const auto& p : unknown) {
+    // Those of a generation of which the log has nothing are lost as well.
+    const bool is_newer = p.generation() > former.generation;
+    if (is_newer ? p.generation() < former.next : p.generation() == former.generation && p.changed_at_ms() >= former.tail.since_ms)
+      generations[p.generation()].push_back(&p);
+  }
   std::vector<conversation_frame> out;
-  for (auto& e : before.take())
-    if (auto* frames = std::get_if<dialogue::keep>(&e))
-      std::move(frames->frames.begin(), frames->frames.end(), std::back_inserter(out));
+  row.clear_driver_seq(); // what it says of the open turn is of a later time than the log
+  for (const auto& [generation, prompts] : generations) {
+    row.set_generation(generation);
+    dialogue before{row, generation == former.generation ? former.tail : log_tail{}};
+    for (const auto* p : prompts)
+      before.prompt_unknown(*p);
+    end_in_log(before, why, now_ms, out);
+  }
   return out;
 }
 

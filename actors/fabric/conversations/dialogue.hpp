@@ -75,6 +75,8 @@ public:
   // -- what the rows say; of an older revision than was heard it counts nothing -----------
   void row_is(const v1::Conversation&, std::uint64_t revision);
   void prompt_is(const v1::Prompt&, std::uint64_t revision);
+  /// Of this generation: the row says that nobody knows whether its agent has it.
+  void prompt_unknown(const v1::Prompt& p) { prompts_[p.id()] = {p, 0}; }
   void prompt_gone(const std::string& id) { prompts_.erase(id); }
   /// A command that will be its row has just been sent: the intent to give it, when it can be given now, is sent behind, into the same commit.
   void prompt_comes();
@@ -88,8 +90,8 @@ public:
   /// Nothing reaches it, until connected().
   void disconnected() { ready_ = false; }
   bool is_ready() const noexcept { return ready_; }
-  /// Something stands in the log without its end.
-  bool is_unfinished() const noexcept { return !over_ && (!open_turn_.empty() || part_ || !unended_.empty()); }
+  /// Something stands in the log without its end, or waits to be written there.
+  bool is_unfinished() const noexcept;
   void heard(std::string_view output);
   /// Its input has the frame.
   void interrupt_taken(std::uint32_t interrupt);
@@ -178,6 +180,7 @@ private:
   /// About this frame of the driver; 0 = about none.
   v1::ReportConversation& report(v1::Command&, std::uint64_t seq = 0) const;
   void end_generation();
+  bool has_got(const v1::Prompt&) const noexcept;
   // dialogue_wishes.cpp
   void wish();
   void wish_rules();
@@ -282,8 +285,15 @@ private:
   std::vector<effect> effects_;
 };
 
-/// What ends what a driver of an earlier generation has begun, for the log: nobody has written it when swarmd and the driver died together.
-std::vector<conversation_frame> unfinished(v1::Conversation row, std::uint32_t generation, const log_tail&, const std::string& why,
-                                           std::int64_t now_ms);
+/// The newest generation that is over and of which the log says something.
+struct former_generation {
+  std::uint32_t generation = 0; // 0 = none
+  log_tail tail;
+  std::uint32_t next = 0; // the first that is not over
+};
+
+/// What ends what drivers have begun that are over, for the log: nobody has written it when swarmd and the driver died together.
+std::vector<conversation_frame> unfinished(v1::Conversation row, const former_generation&, const std::vector<v1::Prompt>& unknown,
+                                           const std::string& why, std::int64_t now_ms);
 
 } // namespace swarm

@@ -245,7 +245,8 @@ void dialogue::on_withdrawn(const driver& f) {
     return end_asked(f);
   auto over = *a;
   over.set_withdrawn(f.withdrawn().reason().empty() ? "the agent stopped waiting" : f.withdrawn().reason());
-  write_request(over, f.at_ms(), f.seq(), 0);
+  if (unended_.contains(a->id()))
+    write_request(over, f.at_ms(), f.seq(), 0);
   ops_.emplace_back(sync_op{});
   v1::Command command;
   command.mutable_withdraw_approval()->set_approval_id(a->id());
@@ -292,9 +293,9 @@ void dialogue::on_answer_state(const driver& f) {
     note_what_it_got(*a, s);
   const auto checked = judged_.find(a->id());
   const auto overruled = checked == judged_.end() ? std::string{} : checked->second;
-  if (s.delivered())
+  if (s.delivered() && unended_.contains(a->id()))
     write_request(*a, f.at_ms(), f.seq(), 0);
-  else
+  else if (!s.delivered())
     note(f.at_ms(), f.seq(), "not-delivered", concat({a->title(), ": ", s.text()}), 0);
   ops_.emplace_back(sync_op{});
   v1::Command command;

@@ -19,6 +19,8 @@ struct log_tail {
   std::optional<v1::ConversationItem> part;          // of an item whose end is missing, without its body
   std::uint64_t part_bytes = 0;                      // of its body
   std::set<std::string> said;                        // prompts
+  std::set<std::string> lost;                        // prompts of which it says that they are, or may be
+  std::int64_t since_ms = 0;                         // what came before it was not looked at
   std::map<std::string, v1::ConversationItem> asked; // without an end and without bodies, by the approval
   std::map<std::string, std::string> denied;         // requests that the node has denied in the open turn, and what was asked: its digest
   std::string last_request;                          // the approval that the last frame is about

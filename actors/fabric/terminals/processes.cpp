@@ -579,8 +579,12 @@ void load_and_connect(self_ptr self) {
 
 caf::result<pty_actor> driver_of(self_ptr self, const std::string& id) {
   auto i = self->state.children.find(id);
-  if (i == self->state.children.end() || !is_driver(i->second) || !i->second.info.exists)
+  if (i == self->state.children.end() || !is_driver(i->second) || !i->second.info.exists) {
+    // Only the keeper's whole list says that it is gone.
+    if (!self->state.list_complete)
+      return fail(errc::unavailable, "the node is still taking over its drivers; try again");
     return fail(errc::not_found, "there is no driver " + id);
+  }
   make_terminal(self, i->second);
   if (!i->second.terminal)
     return fail(errc::unavailable, "the pipes of the driver " + id + " are being connected again");

@@ -502,8 +502,12 @@ void reconcile(self_ptr self, const child_info& child) {
     return report_end(self, "spawn_failed: it was not wanted any more before it began", true);
   if (st.row.status() == v1::Spawn::REQUESTED)
     return same && !child.exited ? commit_start(self, child) : start(self);
-  if (!same)
+  if (!same) {
+    // A log that ends behind its row would say for ever that a turn is open.
+    if (st.row.status() == v1::Spawn::RUNNING)
+      return once_heard(self, [self] { report_end(self, "node_restarted", false); });
     return report_end(self, "node_restarted", false);
+  }
   st.child = child;
   if (child.exited)
     return on_exited(self, child);

@@ -1,108 +1,11 @@
 #include "actors/fabric/conversations/conversation.hpp"
 
-#include "tests/support/fabric_world.hpp"
-#include "tests/support/model_driver.hpp"
+#include "tests/support/talk_world.hpp"
 
 using namespace swarm;
-using test::fabric_world;
+using test::talk_world;
 
 namespace {
-
-/// A node whose keeper runs the model of a driver.
-struct talk_world {
-  fabric_world f;
-  std::map<std::string, std::unique_ptr<test::model_driver>> drivers; // by spawn and attempt
-  std::string spawn;
-  bool stalls = false; // the agents begin with nothing
-  bool deaf = false;   // the drivers do not end
-  bool cut = false;    // nothing reaches them
-
-  talk_world() {
-    f.keeper.on_typed = [this](const std::string& id, const std::string& frame) {
-      if (cut)
-        return;
-      spawn = id;
-      const auto attempt = f.keeper.find(id)->info.attempt;
-      auto& d = drivers[id + "#" + std::to_string(attempt)];
-      if (!d)
-        d = std::make_unique<test::model_driver>(attempt);
-      d->stalls = stalls;
-      d->hear(frame);
-      if (!d->out.empty())
-        f.keeper.print(id, std::exchange(d->out, {}));
-      if (d->stopped && !deaf)
-        f.keeper.exit(id, 0);
-    };
-  }
-  ~talk_world() { f.stop(); }
-
-  /// What is tried again after a pause has been.
-  void wait() {
-    f.w.settle();
-    f.w.advance_by(std::chrono::seconds{5}, std::chrono::milliseconds{100});
-    f.w.settle();
-  }
-  test::model_driver& driver(std::uint32_t attempt = 1) { return *drivers.at(spawn + "#" + std::to_string(attempt)); }
-
-  std::string start(const std::string& prompt) {
-    auto c = f.command();
-    auto& s = *c.mutable_start_conversation();
-    s.set_harness("claude");
-    s.add_argv("/bin/true");
-    s.set_directory("/repo");
-    s.set_prompt(prompt);
-    s.set_node_id("node-1");
-    const auto r = f.run(c);
-    REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
-    return r.conversation().conversation().id();
-  }
-  v1::Conversation row(const std::string& id) {
-    auto q = f.query();
-    q.mutable_list_conversations()->set_id(id);
-    const auto a = f.ask(q);
-    REQUIRE(a.conversations().conversations_size() == 1);
-    return a.conversations().conversations(0);
-  }
-  std::vector<v1::Approval> approvals() {
-    auto q = f.query();
-    q.mutable_list_approvals();
-    const auto a = f.ask(q);
-    return {a.approvals().approvals().begin(), a.approvals().approvals().end()};
-  }
-  v1::Reply decide(const std::string& option) {
-    const auto all = approvals();
-    const auto open = std::find_if(all.begin(), all.end(), [](const auto& x) { return x.decided_at_ms() == 0; });
-    REQUIRE(open != all.end());
-    const auto& a = *open;
-    auto c = f.command();
-    c.mutable_decide_approval()->set_approval_id(a.id());
-    c.mutable_decide_approval()->set_option(option);
-    c.mutable_decide_approval()->set_action_digest(a.action_digest());
-    return f.run(c);
-  }
-  /// "kind id state" of all that the log holds.
-  std::vector<std::string> items(const std::string& id) {
-    std::vector<std::string> out;
-    std::optional<log_cursor> at;
-    for (;;) {
-      auto r = std::make_shared<log_reading>();
-      r->log = {id, 0};
-      r->from = at;
-      auto a = f.request<log_pages_ptr>(f.board->get().conversation_logs, log_reading_ptr{r});
-      f.w.settle();
-      for (const auto& e : a.get()->entries) {
-        v1::ConversationItem item;
-        REQUIRE(item.ParseFromString(e.item));
-        CHECK(e.ends_item == item.last());
-        if (item.last())
-          out.push_back(std::to_string(item.kind()) + " " + (item.kind() == v1::CONVERSATION_USER ? item.body() : item.id()) + " " + item.state());
-      }
-      if (a.get()->entries.empty() && !a.get()->gap)
-        return out;
-      at = a.get()->next;
-    }
-  }
-};
 
 const std::vector<std::string> one_turn{"1 hello ", "9 1 started", "2 a1 ", "7 r1 asked", "7 r1 allow", "2 b1 ", "9 1 ended"};
 

@@ -904,7 +904,7 @@ TEST_CASE("what was begun and asked in an earlier generation is ended once") {
   add(v1::CONVERSATION_PERMISSION, "r", "asked", true);
   add(v1::CONVERSATION_TEXT, "t", "", false);
   std::vector<std::string> out;
-  for (const auto& f : unfinished(row, 1, tail, "gone", 77)) {
+  for (const auto& f : unfinished(row, {1, tail, 2}, {}, "gone", 77)) {
     v1::ConversationItem i;
     REQUIRE(i.ParseFromString(f.body));
     CHECK(f.generation == 1);
@@ -914,7 +914,7 @@ TEST_CASE("what was begun and asked in an earlier generation is ended once") {
     take_frame(tail, 1, f);
   }
   CHECK(out == std::vector<std::string>{"t ", "r withdrawn", "1 failed"});
-  CHECK(unfinished(row, 1, tail, "gone", 78).empty());
+  CHECK(unfinished(row, {1, tail, 2}, {}, "gone", 78).empty());
 }
 
 TEST_CASE("a request that the node has denied is denied again after a start and not asked as the end of itself") {

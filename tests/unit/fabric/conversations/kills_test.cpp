@@ -1,0 +1,182 @@
+// What is left in the log of a conversation when its node and its driver die together, and what becomes of its actor.
+#include "actors/fabric/conversations/conversation.hpp"
+#include "actors/fabric/conversations/lock_judge.hpp"
+#include "actors/fabric/conversations/resting_drivers.hpp"
+#include "tests/support/talk_world.hpp"
+
+using namespace swarm;
+using test::talk_world;
+
+namespace {
+
+void lose_keeper(talk_world& w) {
+  w.f.stop();
+  w.f.keeper.listener = nullptr;
+  w.f.keeper.die();
+}
+
+std::size_t count(const std::vector<std::string>& items, const std::string& item) {
+  return static_cast<std::size_t>(std::count(items.begin(), items.end(), item));
+}
+
+/// Rows as somebody says them, for one actor.
+reader_actor::behavior_type told_rows(reader_actor::pointer, std::function<v1::Answer(const v1::Query&)> answer) {
+  return {
+    [answer](const query_ptr& q) { return std::make_shared<const v1::Answer>(answer(*q)); },
+    [](backup_atom, const std::string&) { return std::uint64_t{0}; },
+    [](check_atom, bool) { return std::string{"ok"}; },
+    [](places_atom, const std::string&) -> caf::result<lock_places_ptr> { return fail(errc::unavailable); },
+    [](const kept_question_ptr&) -> caf::result<kept_conversations_ptr> { return fail(errc::unavailable); },
+    [](tree_atom) { return std::vector<runtime::tree_entry>{}; },
+  };
+}
+
+} // namespace
+
+TEST_CASE("a text of which the log has a part when node and keeper die is marked as cut off there") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.say([](auto& d) { d.say_part("half"); });
+  SUBCASE("and nothing waits") {}
+  SUBCASE("and a prompt waits") { w.send(id, "next"); }
+  lose_keeper(w);
+  w.f.start();
+  w.wait();
+  std::vector<v1::ConversationItem> parts;
+  for (const auto& p : w.parts(id))
+    if (p.id() == "half")
+      parts.push_back(p);
+  REQUIRE(parts.size() == 2);
+  CHECK_FALSE(parts.front().last());
+  CHECK(parts.back().last());
+  CHECK(parts.back().aborted());
+}
+
+TEST_CASE("the log says how a turn has ended before its row does") {
+  // The node dies once more, at any step of its start.
+  std::size_t steps = 0;
+  bool is_over = false;
+  for (; !is_over; ++steps) {
+    CAPTURE(steps);
+    talk_world w;
+    const auto id = w.start("hello");
+    lose_keeper(w);
+    w.f.start();
+    for (std::size_t i = 0; i < steps && !is_over; ++i)
+      is_over = !w.f.w.step();
+    w.f.restart();
+    w.wait();
+    const auto items = w.items(id);
+    CHECK(count(items, "7 r1 withdrawn") == 1);
+    CHECK(count(items, "9 1 failed") == 1);
+  }
+  CHECK(steps > 10);
+}
+
+TEST_CASE("what a generation has begun that is over is ended in the log when somebody looks at the conversation") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.f.keeper.exit(w.spawn, 3);
+  w.f.w.settle();
+  REQUIRE(w.row(id).state() == v1::Conversation::SUSPENDED);
+  // As a node leaves it that could not write its log in time.
+  w.f.stop();
+  w.f.start();
+  w.f.w.settle();
+  v1::ConversationItem begun;
+  begun.set_kind(v1::CONVERSATION_TURN);
+  begun.set_id("2");
+  begun.set_state("started");
+  begun.set_last(true);
+  w.append(id, 1, 100, begun);
+  auto poll = std::make_shared<conversation_poll>();
+  poll->scope = "s";
+  poll->id = id;
+  auto news = w.f.request<conversation_news_ptr>(w.f.board->get().front, conversation_poll_ptr{poll});
+  w.f.w.settle();
+  CHECK(count(w.items(id), "9 2 failed") == 1);
+  REQUIRE_FALSE(w.send(id, "again").has_refusal());
+  w.wait();
+  CHECK(count(w.items(id), "9 2 failed") == 1);
+}
+
+TEST_CASE("a prompt of which nobody knows whether the agent has it stands in the log when its driver died together with the node") {
+  talk_world w;
+  const auto id = w.start("hello");
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  w.cut = true;
+  REQUIRE_FALSE(w.send(id, "lost").has_refusal());
+  w.cut = false;
+  lose_keeper(w);
+  w.f.start();
+  w.wait();
+  const auto prompts = w.prompts(id);
+  REQUIRE(prompts.back().state() == v1::Prompt::UNKNOWN);
+  for (bool again : {false, true}) {
+    CAPTURE(again);
+    if (again)
+      w.f.restart();
+    w.wait();
+    std::size_t notices = 0;
+    for (const auto& i : w.parts(id))
+      if (i.title() == "outcome-unknown" && i.prompts(0) == prompts.back().id()) {
+        ++notices;
+        CHECK(i.body().find("lost") != i.body().npos);
+      }
+    CHECK(notices == 1);
+  }
+}
+
+TEST_CASE("a conversation whose driver is replaced twice while its actor begins ends it and does not wait for anybody") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.cut = true;
+  auto row = w.row(id);
+  v1::Spawn spawn;
+  spawn.set_id(row.spawn_id());
+  spawn.set_attempt(1);
+  spawn.set_status(v1::Spawn::RUNNING);
+  auto environment = std::make_shared<node_environment>();
+  environment->facts.node_id = "node-1";
+  environment->facts.dir = w.f.state.dir;
+  environment->clock = &w.f.w.clock;
+  const auto now = w.f.board->get();
+  entity_place place;
+  place.scope = "s";
+  place.id = id;
+  place.links.node = environment;
+  place.links.writer = now.writer;
+  place.links.conversation_logs = now.conversation_logs;
+  place.links.conversation_blobs = now.conversation_blobs;
+  place.links.processes = now.processes;
+  place.links.lock_judge = w.f.w.sys.spawn(lock_judge);
+  place.links.resting_drivers = w.f.w.sys.spawn(resting_drivers);
+  place.links.readers.push_back(w.f.w.sys.spawn(told_rows, [row, spawn](const v1::Query& q) {
+    v1::Answer a;
+    if (q.has_list_conversations())
+      *a.mutable_conversations()->add_conversations() = row;
+    if (q.has_list_spawns())
+      *a.mutable_spawns()->add_spawns() = spawn;
+    return a;
+  }));
+  auto actor = w.f.w.sys.spawn(conversation, place);
+  bool is_over = false;
+  caf::actor_cast<caf::strong_actor_ptr>(actor)->get()->attach_functor([&is_over](const caf::error&) { is_over = true; });
+  // The next driver was asked for, and runs, before the rows of the first have all been read.
+  row.set_generation(2);
+  row.set_state(v1::Conversation::STARTING);
+  spawn.set_attempt(2);
+  for (const auto status : {v1::Spawn::REQUESTED, v1::Spawn::RUNNING}) {
+    spawn.set_status(status);
+    v1::Batch b;
+    *b.add_patches()->mutable_conversation() = row;
+    *b.add_patches()->mutable_spawn() = spawn;
+    caf::anon_send(actor, std::make_shared<const v1::Batch>(b));
+  }
+  w.f.w.settle();
+  CHECK(is_over);
+  for (const auto& helper : {caf::actor_cast<caf::actor>(place.links.lock_judge), caf::actor_cast<caf::actor>(place.links.resting_drivers),
+                             caf::actor_cast<caf::actor>(place.links.readers.front()), caf::actor_cast<caf::actor>(actor)})
+    caf::anon_send_exit(helper, caf::exit_reason::kill);
+  w.f.w.settle();
+}
