@@ -226,7 +226,7 @@ void dialogue::give_answer(const v1::Approval& a) {
     (*out.mutable_answer()->mutable_answers())[part.question()] = part.choice();
   auto frame = agents::encode_driver_frame(out);
   if (frame.empty())
-    return say(fill("deny", "The answer is too long for the agent. Ask in smaller parts."));
+    return say(fill("deny", judged_[a.id()] = "The answer is too long for the agent. Ask in smaller parts."));
   effects_.emplace_back(to_driver{std::move(frame)});
 }
 

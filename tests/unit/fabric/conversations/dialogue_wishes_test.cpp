@@ -617,6 +617,12 @@ TEST_CASE("an answer that fits in no frame becomes a denial that says so") {
   w.talk->approval_is(a, 1);
   w.connect();
   CHECK(w.count("answer deny") == 1);
+  w.says(answer_state("r-1", "deny"));
+  REQUIRE(w.items.size() == 1);
+  CHECK(w.items[0].state() == "deny");
+  CHECK(w.items[0].rule().find("too long") != std::string::npos);
+  REQUIRE(w.commands.size() == 1);
+  CHECK(w.commands[0].report_delivery().delivery() == v1::Approval::REFUSED);
 }
 
 TEST_CASE("what a rule has decided is an item with the rule") {
