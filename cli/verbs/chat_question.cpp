@@ -102,7 +102,7 @@ std::string deadline_text(const v1::Approval& a, std::int64_t unix_ms) {
 chat_question::chat_question(v1::Approval a, std::string body)
   : approval_(std::move(a)), body_(std::move(body)), parts_(question_parts(approval_, body_)) {
   for (int i = 0; i < approval_.options_size(); ++i)
-    // What cannot be read here cannot be allowed here, and parts have keys of their own.
+    // A body that is not shown can only be denied here. The choices of parts have keys of their own.
     if (const auto& option = approval_.options(i); option == "deny" || (is_whole() && parts_.empty() && option != answer_option))
       choices_.push_back({key_of(option, static_cast<std::size_t>(i)), option});
 }

@@ -262,7 +262,7 @@ turn_end follow_turn(invocation& cli, const v1::Conversation& c, const v1::Promp
   if (!watch.end().has_ended && reading.late)
     throw failure(code::deadline, "stopped following: the time of --timeout is up" + goes_on);
   auto end = watch.end();
-  // What was heard with the last item is of before it.
+  // The last state that was heard is older than the last item.
   if (auto now = conversation_of(cli, c))
     end.conversation = *now;
   return end;

@@ -206,7 +206,7 @@ void chat_session::found(const v1::Approval& a) {
                                                   : concat({"  ", a.decision(), " by ", name_of(a.decided_by())})}});
     return forget(a.id());
   }
-  // It is the row's unless that has it elsewhere.
+  // The log has the body of a row that has none; a body that is too long for both is in a blob.
   auto body = a.body().empty() && is_known && a.body_bytes() == 0 ? item->second.body() : a.body();
   if (!is_known)
     asked_[a.id()].set_title(a.title());
