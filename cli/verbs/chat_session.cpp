@@ -389,7 +389,10 @@ bool chat_session::type(std::string_view bytes) {
     switch (editor_.feed(c)) {
       case line_editor::event::none: break;
       case line_editor::event::changed: break;
-      case line_editor::event::redraw: out_.write("\x1b[2J\x1b[H"); break;
+      case line_editor::event::redraw:
+        out_.write("\x1b[2J\x1b[H");
+        said_behind(); // what is asked has left the screen
+        break;
       case line_editor::event::submitted: submit(); break;
       case line_editor::event::end: return false;
       case line_editor::event::interrupt:

@@ -426,6 +426,17 @@ TEST_CASE("a permission is shown again by itself once nothing more is said behin
   CHECK(a.wishes.size() == 2);
 }
 
+TEST_CASE("a permission that Ctrl-L takes from the screen is shown again before a key counts") {
+  attached a;
+  a.permission(1'000);
+  a.type("\x0c", 5'000);
+  CHECK(a.screen().find("rm x") == std::string::npos);
+  a.type("a", 5'100);
+  CHECK(a.screen().find("? Bash: rm x") != std::string::npos);
+  a.pass(9'000);
+  CHECK(a.wishes.size() == 1);
+}
+
 TEST_CASE("keys for a question that somebody else has answered meanwhile are not sent to the agent") {
   attached a;
   a.question(1'000, R"({"questions":[{"question":"Sizes?","multiSelect":true,"options":[{"label":"S"},{"label":"M"},{"label":"L"}]}]})",
