@@ -176,7 +176,7 @@ TEST_CASE("chat read follows a conversation that has ended until its last turn i
 TEST_CASE("chat send and the changes name the conversation by the first characters of its id") {
   cli_with_conversation ctl;
   REQUIRE(ctl.run({"chat", "send", "c0ffee", "go", "on", "--json"}) == code::ok);
-  CHECK(ctl.out_json() == json{{"prompt", "p1"}, {"state", "queued"}});
+  CHECK(ctl.out_json() == json{{"prompt", "p1"}, {"state", "queued"}, {"reason", nullptr}});
   CHECK(ctl.node.commands.back().send_prompt().prompt() == "go on");
   CHECK(ctl.node.commands.back().send_prompt().conversation_id() == whole_id);
   REQUIRE(ctl.run({"chat", "interrupt", "@last"}) == code::ok);
