@@ -219,7 +219,8 @@ std::string table<v1::Message>::key(const v1::Message& m) { return domain::key(m
 
 bool table<v1::Message>::matches(const message_filter& f, const v1::Message& m) {
   return is(f.scope, m.scope()) && is(f.recipient, m.recipient()) && is(f.sender, m.sender()) && (!f.read || *f.read == m.read()) &&
-         starts(m.content(), f.content_prefix) && (!f.created_before_ms || m.created_at_ms() < *f.created_before_ms) && m.id() > f.after_id;
+         starts(m.content(), f.content_prefix) && (!f.created_before_ms || m.created_at_ms() < *f.created_before_ms) &&
+         (f.after_id == 0 || m.id() > f.after_id);
 }
 
 std::int64_t table<v1::Message>::due_at(const v1::Message&) { return 0; }
