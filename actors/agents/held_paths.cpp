@@ -58,15 +58,17 @@ public:
     cut_ = cut_ || depth > nesting_max;
     if (cut_)
       return;
-    if (value.is_object())
-      for (const auto& [name, inner] : json_view::members{value, texts_max + 1}.all())
+    if (value.is_object()) {
+      const json_view::members inside{value, texts_max + 1};
+      for (const auto& [name, inner] : inside.all())
         add_texts(inner, depth + 1);
-    else if (value.is_array())
+    } else if (value.is_array()) {
       for (const auto& inner : value.elements(texts_max + 1))
         add_texts(inner, depth + 1);
-    else if (value.is_text() && value.raw().size() <= limits::path_bytes_max())
+    } else if (value.is_text() && value.raw().size() <= limits::path_bytes_max()) {
       if (auto text = value.text(); text.find('\n') == text.npos)
         add_text(text);
+    }
   }
 
   bool is_cut() const noexcept { return cut_; }
