@@ -28,8 +28,8 @@ tool_writes writes(const std::string& tool, const json& input, const std::string
   return writes_of(question(tool, input, directory), {.directory = "/elsewhere", .home = "/home/u", .variables = {{"SWARM_HOME", "/home/u/node"}}});
 }
 
-json touch(int files, const std::string& last) {
-  std::string command = "touch";
+json removal(int files, const std::string& last) {
+  std::string command = "rm -f";
   for (int i = 0; i < files; ++i)
     command += " a" + std::to_string(i);
   return {{"command", command + " " + last}};
@@ -70,14 +70,14 @@ TEST_CASE("a path that is written is told by its name and by the file that it le
 
 TEST_CASE("of a command that writes more files than are looked at nobody says that it is free") {
   const auto most = static_cast<int>(limits::hook_paths_max);
-  CHECK_FALSE(writes("Bash", touch(most - 1, "b")).more);
-  const auto many = writes("Bash", touch(most, "held"));
+  CHECK_FALSE(writes("Bash", removal(most - 1, "b")).more);
+  const auto many = writes("Bash", removal(most, "held"));
   CHECK(many.more);
   CHECK(held_against(locks({"/repo/held"}), many).what == held_path::kind::perhaps);
   CHECK(held_against({}, many).what == held_path::kind::free);
-  CHECK(kept("Bash", touch(most, "/home/u/node/config.toml")) == "too much at once to be looked at");
-  CHECK(kept("Bash", touch(most - 2, "b")).empty());
-  std::string same = "touch";
+  CHECK(kept("Bash", removal(most, "/home/u/node/config.toml")) == "too much at once to be looked at");
+  CHECK(kept("Bash", removal(most - 2, "b")).empty());
+  std::string same = "rm -f";
   for (int i = 0; i <= most; ++i)
     same += " a";
   CHECK(writes("Bash", {{"command", same + " held"}}).more);
@@ -85,17 +85,17 @@ TEST_CASE("of a command that writes more files than are looked at nobody says th
 
 TEST_CASE("a question tells as many paths as have room, and that there are more") {
   internal::HookQuestion q;
-  put_writes(writes("Bash", touch(200, std::string(200, 'x'))), q);
+  put_writes(writes("Bash", removal(200, std::string(200, 'x'))), q);
   CHECK(q.writes_size() == 201);
   CHECK_FALSE(q.more_writes());
-  std::string command = "touch";
+  std::string command = "rm -f";
   for (int i = 0; i < 100; ++i)
     command += " " + std::string(200, 'x') + std::to_string(i);
   put_writes(writes("Bash", {{"command", command}}), q);
   CHECK(q.more_writes());
   CHECK(q.ByteSizeLong() <= limits::approval_writes_bytes_max + 16);
   internal::Request r;
-  put_writes(writes("Bash", touch(200, "b")), r);
+  put_writes(writes("Bash", removal(200, "b")), r);
   CHECK(static_cast<std::size_t>(r.writes_size()) == limits::approval_writes_max);
   CHECK(r.more_writes());
 }

@@ -38,10 +38,10 @@ TEST_CASE("a question has as many parts as an agent asks at once, each under a n
 
 TEST_CASE("a long choice is meant by the begin that is shown, unless two begin so") {
   const std::string long_one(300, 'a');
-  const auto p = parts({asked("?", {long_one + "1", "b"})}).at(0);
+  const auto p = parts(json::array({asked("?", {long_one + "1", "b"})})).at(0);
   CHECK(p.choices[0].shown().size() == question_label_bytes_max);
   CHECK(p.meant_by(std::string{p.choices[0].shown()}) == long_one + "1");
   CHECK(p.meant_by("own words") == "own words");
-  const auto two = parts({asked("?", {long_one + "1", long_one + "2"})}).at(0);
+  const auto two = parts(json::array({asked("?", {long_one + "1", long_one + "2"})})).at(0);
   CHECK(two.meant_by(long_one) == long_one);
 }

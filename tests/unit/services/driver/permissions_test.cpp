@@ -302,10 +302,10 @@ TEST_CASE("a command that is too long to be asked about is looked at all the sam
   CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 1);
   w.asks_hook("longer", "Bash", command("true #" + std::string(limits::hook_script_bytes_max, 'a')));
   CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 2);
-  std::string touch = "touch";
+  std::string removal = "rm -f";
   for (std::size_t i = 0; i < limits::hook_paths_max; ++i)
-    touch += " a" + std::to_string(i);
-  w.asks_hook("many", "Bash", command(touch + " b"));
+    removal += " a" + std::to_string(i);
+  w.asks_hook("many", "Bash", command(removal + " b"));
   CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 3);
   w.asks_hook("server", "mcp__e__search_replace", {{"target", "/home/u/node/config.toml"}});
   CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 4);
@@ -338,14 +338,14 @@ TEST_CASE("what a person has edited is looked at before the agent gets it") {
 
 TEST_CASE("a permission and a hook question say what would be written") {
   auto w = in_a_turn();
-  w.asks("r", "Bash", command("cp a b; touch c"));
+  w.asks("r", "Bash", command("cp a b; echo x > c"));
   const auto& r = w.kept.back().request();
   REQUIRE(r.writes_size() == 2);
   CHECK(r.writes(0).name() == "/repo/b");
   CHECK(r.writes(1).name() == "/repo/c");
   w.asks("m", "mcp__files__write_file", {{"path", "d"}});
   CHECK(w.kept.back().request().writes(0).name() == "/repo/d");
-  w.asks_hook("h", "Bash", command("touch c"));
+  w.asks_hook("h", "Bash", command("echo x > c"));
   CHECK(w.all.back().hook_question().writes(0).name() == "/repo/c");
 }
 
