@@ -191,16 +191,18 @@ TEST_CASE("an agent that names another session than its own changes nothing for 
   auto row_of_other = [&] {
     for (auto& s : t.node.ctl_json({"instances"}))
       if (s.at("id") == other) {
-        s.erase("lease_until");
+        s.erase("heartbeat");
         return s;
       }
     return json{};
   };
+  t.goes_on("first");
   const auto before = row_of_other();
   const auto own = t.row().at("instance_id");
   t.send("x 2 0 0 stranger");
-  REQUIRE(t.comes("turn ended"));
+  REQUIRE(t.comes("turn ended", 2));
   CHECK(row_of_other() == before);
+  CHECK(own != other);
   CHECK(t.row().at("instance_id") == own);
   CHECK(t.row().at("native_session") == "99999999-0000-4000-8000-000000000000");
   t.goes_on("after");
