@@ -197,6 +197,7 @@ private:
     nonces_.insert(nonces_.begin(), std::string(15, 'n') + static_cast<char>('A' + nonces_made_++ % 26));
     nonces_.resize(std::min<std::size_t>(nonces_.size(), 2));
     talk_->connected(nonces_.front());
+    collect();
   }
   void collect() {
     std::vector<std::string> allowed;
