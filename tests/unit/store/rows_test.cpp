@@ -21,9 +21,10 @@ struct dice {
   std::size_t below(std::size_t n) { return rng() % n; }
   bool one_in(std::size_t n) { return below(n) == 0; }
   /// Few values, so that filters hit; the awkward ones are in it.
-  std::string word() {
+  std::string word() { return word_of(rng()); }
+  std::string word_of(std::uint64_t n) {
     static const std::vector<std::string> words{"a", "b", "ab", "aB", "a%", "a_", "\xc3\xa9t\xc3\xa9", "zz", "a/b", "a/c", "/src/x", "\x7f"};
-    return words[below(words.size())];
+    return words[n % words.size()];
   }
   std::string maybe_word() { return one_in(3) ? std::string{} : word(); }
   std::string scope() { return one_in(2) ? "s" : one_in(2) ? "s2" : "/src"; }
@@ -163,7 +164,7 @@ v1::Message random_row(dice& d) {
   r.set_scope(d.scope());
   r.set_id(d.below(60));
   r.set_sender(d.word());
-  r.set_recipient(d.word());
+  r.set_recipient(d.word_of(r.id())); // a message never goes to somebody else
   r.set_content(d.one_in(4) ? long_text(d.one_in(2) ? 'y' : 'z') + "tail" : d.word() + d.word());
   r.set_created_at_ms(d.time());
   r.set_read(d.one_in(2));
