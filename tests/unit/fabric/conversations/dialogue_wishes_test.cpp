@@ -147,6 +147,17 @@ v1::Approval approval(const std::string& id, const std::string& body) {
   return a;
 }
 
+/// The log has that the approval `id` was asked for.
+log_tail asked_for(const std::string& id) {
+  log_tail tail;
+  auto& item = tail.asked[id];
+  item.set_kind(v1::CONVERSATION_PERMISSION);
+  item.set_id("r-" + id);
+  item.set_approval_id(id);
+  item.set_state("asked");
+  return tail;
+}
+
 internal::FromDriver answer_state(const std::string& request, const std::string& option) {
   internal::FromDriver f;
   f.mutable_answer_state()->set_request_id(request);
@@ -466,7 +477,7 @@ TEST_CASE("a large request whose body has no room is denied") {
 
 TEST_CASE("an allowed action that a peer has locked meanwhile is denied with the reason") {
   told_world w;
-  w.begin();
+  w.begin(asked_for("1"));
   w.connect();
   w.talk->approval_is(decided(approval("1", "{\"command\":\"make\"}"), "allow"), 1);
   w.settle();
@@ -568,7 +579,7 @@ TEST_CASE("what an agent has got already stands in the log and the row, whatever
   for (const bool got_it : {true, false}) {
     CAPTURE(got_it);
     told_world w;
-    w.begin();
+    w.begin(asked_for("1"));
     w.connect();
     w.talk->approval_is(decided(approval("1", "{}"), "allow"), 1);
     w.settle();
@@ -606,7 +617,7 @@ TEST_CASE("rules that fit in no frame are told with fewer patterns, and a list o
 
 TEST_CASE("an answer that fits in no frame becomes a denial that says so") {
   told_world w;
-  w.begin();
+  w.begin(asked_for("1"));
   auto a = decided(approval("1", "{}"), "answer");
   a.set_kind(v1::Approval::QUESTION);
   for (int i = 0; i < 4; ++i) {
