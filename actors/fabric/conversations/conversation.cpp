@@ -232,8 +232,10 @@ void watch_idle(self_ptr self) {
   auto& st = self->state;
   watch(self, &conversation_state::idle_stamp, st.talk && st.talk->is_idle(), limits::conversation_idle(), [](dialogue& d) { d.rest(); });
   const bool rests = st.talk && st.talk->is_resting();
-  if (rests != (st.resting_stamp != 0))
+  if (std::exchange(st.is_listed_as_resting, rests) != rests)
     self->send(st.place.links.resting_drivers, attach_atom_v, rests);
+  const bool is_greeted = st.talk && st.pipes && !st.last_words && !st.talk->is_ready() && !st.talk->is_over();
+  watch(self, &conversation_state::hello_stamp, is_greeted, limits::driver_hello_max, [self](dialogue&) { kill_driver(self); });
   watch(self, &conversation_state::stop_stamp, st.talk && st.talk->is_stopping(), limits::driver_stop_max, [self](dialogue&) { kill_driver(self); });
   watch(self, &conversation_state::resting_stamp, rests, limits::resting_driver_max(), [](dialogue& d) { d.end(); });
 }

@@ -74,8 +74,10 @@ struct conversation_state {
   std::string activation;
   std::uint64_t inputs = 0;
 
-  std::uint64_t idle_stamp = 0;    // 0 = its agent is not idle
-  std::uint64_t stop_stamp = 0;    // 0 = its driver was not told to end
+  std::uint64_t idle_stamp = 0;  // 0 = its agent is not idle
+  std::uint64_t stop_stamp = 0;  // 0 = its driver was not told to end
+  std::uint64_t hello_stamp = 0; // 0 = its driver has answered, or was not greeted
+  bool is_listed_as_resting = false;
   std::uint64_t resting_stamp = 0; // 0 = its driver has an agent, or has ended
   struct lock_question {
     std::optional<internal::HookQuestion> question;     // else the list

@@ -121,8 +121,8 @@ public:
   bool is_idle() const;
   /// It has no agent, and waits for a prompt.
   bool is_resting() const;
-  /// It was told to end, and has not.
-  bool is_stopping() const noexcept { return stop_given_ && !gone_; }
+  /// It is to end, and has not.
+  bool is_stopping() const noexcept { return (stop_given_ || ends_ || row_.state() == v1::Conversation::ENDED) && !gone_; }
   /// The end of this generation is committed.
   bool is_over() const noexcept { return over_; }
   const v1::Conversation& row() const noexcept { return row_; }

@@ -127,6 +127,24 @@ TEST_CASE("a prompt of which nobody knows whether the agent has it stands in the
   }
 }
 
+TEST_CASE("a driver that does not answer the node is killed and its turn ends") {
+  talk_world w;
+  const auto id = w.start("hello");
+  w.cut = true;
+  w.f.restart();
+  SUBCASE("in the middle of a turn") {}
+  SUBCASE("when its conversation is stopped") {
+    auto c = w.f.command();
+    c.mutable_stop_conversation()->set_conversation_id(id);
+    REQUIRE_FALSE(w.f.run(c).has_refusal());
+  }
+  CHECK(w.f.keeper.runs(w.spawn));
+  w.f.w.advance_by(2 * limits::driver_hello_max, std::chrono::seconds{1});
+  w.f.w.settle();
+  CHECK_FALSE(w.f.keeper.runs(w.spawn));
+  CHECK(count(w.items(id), "9 1 failed") == 1);
+}
+
 TEST_CASE("a conversation whose driver is replaced twice while its actor begins ends it and does not wait for anybody") {
   talk_world w;
   const auto id = w.start("hello");
