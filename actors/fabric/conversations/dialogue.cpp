@@ -109,7 +109,9 @@ void dialogue::prompt_is(const v1::Prompt& p, std::uint64_t revision) {
   if (p.id() == expected_ && p.state() != v1::Prompt::QUEUED)
     expected_.clear();
   refused_.clear(); // one that was on its way may have been in the way of others
-  if (is_waited_for(p))
+  // The row may hear of the driver's end first: the log is to say it as well.
+  const bool is_lost = p.state() == v1::Prompt::UNKNOWN && has_got(p) && !ending_ && !tail_.lost.contains(p.id());
+  if (is_waited_for(p) || is_lost)
     known = {p, revision};
   else
     prompts_.erase(p.id());

@@ -246,6 +246,7 @@ void dialogue::on_prompt_state(const driver& f) {
       ops_.emplace_back(sync_op{}); // the row has its text no more
   } else if (prompts_.contains(s.id())) {
     write(lost_prompt(s.id(), state, s.text()), f.at_ms(), f.seq(), 0);
+    tail_.lost.insert(s.id());
     ops_.emplace_back(sync_op{});
   }
   v1::Command command;

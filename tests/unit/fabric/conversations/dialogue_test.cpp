@@ -135,6 +135,34 @@ TEST_CASE("what a driver has begun is known to have no end in the log although a
   CHECK(talk.is_unfinished());
 }
 
+TEST_CASE("the log says that the outcome of a prompt is unknown also when the row has heard of the driver's end first") {
+  v1::Conversation row;
+  row.set_id("c");
+  row.set_generation(1);
+  row.set_state(v1::Conversation::IDLE);
+  dialogue talk{row, {}};
+  v1::Prompt p;
+  p.set_id("p1");
+  p.set_text("words");
+  p.set_generation(1);
+  p.set_state(v1::Prompt::SENDING);
+  talk.prompt_is(p, 1);
+  p.set_state(v1::Prompt::UNKNOWN);
+  talk.prompt_is(p, 2);
+  CHECK(talk.is_unfinished());
+  talk.driver_ended("it was killed", 1);
+  talk.prompt_is(p, 3);
+  std::size_t notices = 0;
+  for (auto& e : talk.take())
+    if (const auto* k = std::get_if<dialogue::keep>(&e))
+      for (const auto& f : k->frames) {
+        v1::ConversationItem i;
+        REQUIRE(i.ParseFromString(f.body));
+        notices += i.title() == "outcome-unknown";
+      }
+  CHECK(notices == 1);
+}
+
 TEST_CASE("what was begun has its end in the log however much that is") {
   v1::Conversation row;
   row.set_id("c");
