@@ -1,5 +1,6 @@
 // The rows of a conversation: as they are when its actor begins, and as they change.
 #include <algorithm>
+#include <set>
 
 #include "actors/base/text.hpp"
 #include "actors/domain/rules.hpp"
@@ -23,8 +24,12 @@ void keep_unknown(conversation_state& st, v1::Prompt p) {
   st.unknown.push_back(std::move(p));
 }
 
+bool is_underway(const conversation_state& st, const v1::Approval& a) {
+  return a.generation() == st.row.generation() && (a.decided_at_ms() == 0 || a.delivery() == v1::Approval::PENDING);
+}
+
 void keep_approval(conversation_state& st, const v1::Approval& a) {
-  if (a.generation() == st.row.generation() && (a.decided_at_ms() == 0 || a.delivery() == v1::Approval::PENDING))
+  if (is_underway(st, a))
     st.approvals[a.id()] = a;
   else
     st.approvals.erase(a.id());
@@ -96,13 +101,21 @@ void load_approvals(self_ptr self, const log_state_ptr& log, std::vector<std::st
     });
 }
 
+/// That is also what the log has asked longer ago than was read, and what was committed and not logged.
 void load_approvals_of(self_ptr self, const log_state_ptr& log) {
-  std::vector<std::string> ids;
-  for (const auto& [id, item] : log->tail.asked)
-    ids.push_back(id);
-  if (const auto& last = log->tail.last_request; !last.empty() && !log->tail.asked.contains(last))
-    ids.push_back(last);
-  load_approvals(self, log, std::move(ids));
+  ask_rows(
+    self, [](v1::Query& x) { x.mutable_list_approvals(); },
+    [self, log](const v1::Answer& a) {
+      std::set<std::string> ids;
+      for (const auto& [id, item] : log->tail.asked)
+        ids.insert(id);
+      if (!log->tail.last_request.empty())
+        ids.insert(log->tail.last_request);
+      for (const auto& row : a.approvals().approvals())
+        if (row.conversation_id() == self->state.place.id && is_underway(self->state, row))
+          ids.insert(row.id());
+      load_approvals(self, log, {ids.begin(), ids.end()});
+    });
 }
 
 /// The row may have heard of the end of a driver before anybody has ended in the log what was begun there.

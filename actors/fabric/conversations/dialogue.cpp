@@ -65,6 +65,8 @@ void take_frame(log_tail& tail, std::uint32_t generation, const conversation_fra
   if (item.kind() == v1::CONVERSATION_USER && item.last())
     tail.said.insert(item.id());
   tail.last_request = item.approval_id();
+  if (!item.approval_id().empty())
+    tail.requests.insert(item.approval_id());
   if (item.state() == "asked") {
     auto& asked = tail.asked[item.approval_id()] = item;
     asked.clear_body();
@@ -405,9 +407,14 @@ void dialogue::end_generation() {
       write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
   std::erase_if(prompts_, [this](const auto& p) { return has_got(p.second.row); });
   for (const auto& [id, known] : approvals_) {
-    if (!unended_.contains(id))
-      continue; // the log has its end, or has nothing of it
     v1::Approval a = known.row;
+    if (!lacks_end(a))
+      continue;
+    if (!unended_.contains(id) && a.created_at_ms() >= tail_.since_ms) { // its row was committed, and nobody lived to log it
+      auto asked = a;
+      asked.clear_decided_at_ms();
+      write_request(asked, now_ms_, 0, 0);
+    }
     if (a.decided_at_ms() == 0)
       a.set_withdrawn(gone_reason_.empty() ? "the driver ended" : gone_reason_);
     write_request(a, now_ms_, 0, 0);

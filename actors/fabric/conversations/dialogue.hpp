@@ -229,6 +229,8 @@ private:
   void on_hook_question(const internal::HookQuestion&);
   void on_answer_state(const internal::FromDriver&);
   void note_what_it_got(const v1::Approval&, const internal::AnswerState&);
+  /// What the log says of it, as far as that was read, does not end it.
+  bool lacks_end(const v1::Approval& a) const { return unended_.contains(a.id()) || !tail_.requests.contains(a.id()); }
   void write_request(const v1::Approval&, std::int64_t at_ms, std::uint64_t seq, std::uint64_t done);
   void take_approval(const v1::Approval&, std::uint64_t revision);
   const v1::Approval* approval_of(const std::string& native_id) const;

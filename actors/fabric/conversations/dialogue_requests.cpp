@@ -203,6 +203,7 @@ void dialogue::write_request(const v1::Approval& a, std::int64_t at_ms, std::uin
   }
   item.set_last(true);
   if (item.state() == "asked") {
+    tail_.requests.insert(a.id());
     auto& kept = unended_[a.id()] = item;
     kept.clear_body();
     kept.clear_attachments();
@@ -245,7 +246,7 @@ void dialogue::on_withdrawn(const driver& f) {
     return end_asked(f);
   auto over = *a;
   over.set_withdrawn(f.withdrawn().reason().empty() ? "the agent stopped waiting" : f.withdrawn().reason());
-  if (unended_.contains(a->id()))
+  if (lacks_end(*a))
     write_request(over, f.at_ms(), f.seq(), 0);
   ops_.emplace_back(sync_op{});
   v1::Command command;
@@ -293,7 +294,7 @@ void dialogue::on_answer_state(const driver& f) {
     note_what_it_got(*a, s);
   const auto checked = judged_.find(a->id());
   const auto overruled = checked == judged_.end() ? std::string{} : checked->second;
-  if (s.delivered() && unended_.contains(a->id()))
+  if (s.delivered() && lacks_end(*a))
     write_request(*a, f.at_ms(), f.seq(), 0);
   else if (!s.delivered())
     note(f.at_ms(), f.seq(), "not-delivered", concat({a->title(), ": ", s.text()}), 0);

@@ -23,6 +23,7 @@ struct log_tail {
   std::int64_t since_ms = 0;                         // what came before it was not looked at
   std::map<std::string, v1::ConversationItem> asked; // without an end and without bodies, by the approval
   std::map<std::string, std::string> denied;         // requests that the node has denied in the open turn, and what was asked: its digest
+  std::set<std::string> requests;                    // approvals of which it says something
   std::string last_request;                          // the approval that the last frame is about
   std::set<std::string> own;                         // of what the node has written behind the driver's last: key_of
 };

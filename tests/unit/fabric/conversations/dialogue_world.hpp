@@ -350,6 +350,7 @@ private:
     if (a.id().empty()) {
       a.set_id(id);
       a.set_conversation_id("c");
+      a.set_created_at_ms(now_);
       a.set_generation(q.conversation().generation());
       a.set_native_id(q.conversation().native_id());
       a.set_kind(q.kind());

@@ -127,6 +127,63 @@ TEST_CASE("a prompt of which nobody knows whether the agent has it stands in the
   }
 }
 
+TEST_CASE("a permission that was asked long before the last turns is known after a start, and has its end in the log") {
+  talk_world w;
+  const auto id = w.start("hello");
+  // A task beside the turns goes on asking; the turn that was open ends, and others follow it.
+  v1::ConversationItem turn;
+  turn.set_kind(v1::CONVERSATION_TURN);
+  turn.set_id("1");
+  turn.set_state("ended");
+  turn.set_last(true);
+  w.append(id, 1, 101, turn);
+  turn.set_id("2");
+  for (std::uint64_t seq = 102; seq < 142; ++seq) {
+    v1::ConversationItem text;
+    text.set_kind(v1::CONVERSATION_TEXT);
+    text.set_id("text-" + std::to_string(seq));
+    text.set_body(std::string(limits::driver_part_bytes_max, 'x'));
+    text.set_last(true);
+    w.append(id, 1, seq, text);
+  }
+  turn.set_state("started");
+  w.append(id, 1, 142, turn);
+  w.cut = true;
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  w.f.stop();
+  w.cut = false;
+  w.f.start();
+  w.wait();
+  CHECK(w.driver().answers.at("r1") == 1);
+}
+
+TEST_CASE("a permission that was committed when node and keeper died has its begin and its end in the log") {
+  talk_world w;
+  w.f.keeper.on_typed = nullptr; // nobody tells the log of it
+  const auto id = w.start("hello");
+  auto c = w.f.command();
+  *c.mutable_principal() = v1::Principal{};
+  c.mutable_principal()->set_kind(v1::Principal::NODE);
+  c.mutable_principal()->set_id("node-1");
+  auto& ask = *c.mutable_request_approval();
+  ask.set_subject("conversation/" + id);
+  ask.set_kind(v1::Approval::COMMAND);
+  ask.set_title("make");
+  ask.set_body("{}");
+  ask.set_request_key("conversation/" + id + "/1/x");
+  ask.mutable_conversation()->set_conversation_id(id);
+  ask.mutable_conversation()->set_generation(1);
+  ask.mutable_conversation()->set_native_id("r1");
+  const auto r = w.f.run(c);
+  REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
+  lose_keeper(w);
+  w.f.start();
+  w.wait();
+  const auto items = w.items(id);
+  CHECK(count(items, "7 r1 asked") == 1);
+  CHECK(count(items, "7 r1 withdrawn") == 1);
+}
+
 TEST_CASE("a driver that does not answer the node is killed and its turn ends") {
   talk_world w;
   const auto id = w.start("hello");
