@@ -160,8 +160,8 @@ private:
   void ask_all() {
     for (;;) {
       std::unique_lock lock{mutex_};
-      changed_.wait(lock, [this] { return leaving_ || !wishes_.empty(); });
       granting_.reset();
+      changed_.wait(lock, [this] { return leaving_ || !wishes_.empty(); });
       // What was typed before the person left is sent all the same.
       if (wishes_.empty()) {
         has_asked_all_ = true;

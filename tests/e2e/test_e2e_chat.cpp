@@ -372,6 +372,7 @@ TEST_CASE("two people attached to a conversation see the same and what one decid
   REQUIRE(c.reaches(id, "idle"));
   ada->type("\x04");
   CHECK(ada->finish() == 0);
+  CHECK(ada->screen().find("sending what you typed") == std::string::npos); // all of it was sent long before
   CHECK((ada->modes().c_lflag & ECHO) != 0);
   CHECK(count(c.read({id}), "permission allow") == 1);
 }
