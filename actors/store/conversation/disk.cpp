@@ -77,9 +77,15 @@ class machine final : public disk {
 public:
   disk_result<std::unique_ptr<disk_file>> open(const fs::path& path, how mode) override {
     auto flags = mode == how::read ? O_RDONLY : mode == how::write ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
-    unique_fd fd{::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600)};
-    if (!fd)
+    // Nobody is waited for at the other end of a pipe that stands in a file's place.
+    unique_fd fd{::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600)};
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) != 0)
       return last_error();
+    if (S_ISDIR(info.st_mode))
+      return std::make_error_code(std::errc::is_a_directory);
+    if (!S_ISREG(info.st_mode))
+      return std::make_error_code(std::errc::no_such_device_or_address);
     return std::unique_ptr<disk_file>{std::make_unique<system_file>(std::move(fd))};
   }
 

@@ -31,7 +31,9 @@ std::optional<std::uint64_t> base_of(std::string_view name) {
   return base;
 }
 
-bool is_no_file(std::error_code why) { return why == std::errc::is_a_directory || why == std::errc::too_many_symbolic_link_levels; }
+bool is_no_file(std::error_code why) {
+  return why == std::errc::is_a_directory || why == std::errc::too_many_symbolic_link_levels || why == std::errc::no_such_device_or_address;
+}
 
 /// A file, or a link that leads nowhere.
 bool is_no_directory(std::error_code why) {

@@ -75,3 +75,15 @@ TEST_CASE("a symbolic link is not followed") {
   for (auto how : {disk::how::read, disk::how::write, disk::how::make})
     CHECK_FALSE(system_disk().open(dir.path / "link", how));
 }
+
+TEST_CASE("what is no file is not opened, and nobody is waited for at the other end of a pipe") {
+  scratch_dir dir;
+  const auto path = dir.path / "x";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  for (auto how : {disk::how::read, disk::how::write}) {
+    const auto file = system_disk().open(path, how);
+    REQUIRE_FALSE(file);
+    CHECK(file.failure() == std::errc::no_such_device_or_address);
+  }
+  CHECK(system_disk().open(dir.path, disk::how::read).failure() == std::errc::is_a_directory);
+}

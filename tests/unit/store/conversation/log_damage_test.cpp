@@ -4,6 +4,8 @@
 #include <fstream>
 #include <random>
 
+#include <sys/stat.h>
+
 #include "tests/unit/store/conversation/log_fixture.hpp"
 #include "tests/unit/store/store_fixture.hpp"
 
@@ -202,7 +204,7 @@ TEST_CASE("damage does not hide what is appended after the log has turned over t
 
 TEST_CASE("what has the name of a log or of its file and is none is set aside, and the log goes on") {
   namespace fs = std::filesystem;
-  for (const std::string odd : {"directory", "link", "no log", "log that leads nowhere"}) {
+  for (const std::string odd : {"directory", "link", "pipe", "no log", "log that leads nowhere"}) {
     CAPTURE(odd);
     scratch_dir dir;
     const auto where = dir.path / "log";
@@ -216,7 +218,7 @@ TEST_CASE("what has the name of a log or of its file and is none is set aside, a
       options.synced = (*log)->end().offset;
     }
     const auto file = where / log_world::file_name(0);
-    if (odd == "directory" || odd == "link")
+    if (odd == "directory" || odd == "link" || odd == "pipe")
       fs::remove(file);
     else
       fs::remove_all(where);
@@ -224,6 +226,8 @@ TEST_CASE("what has the name of a log or of its file and is none is set aside, a
       fs::create_directory(file);
     else if (odd == "link")
       fs::create_symlink("/dev/null", file);
+    else if (odd == "pipe")
+      ::mkfifo(file.c_str(), 0600);
     else if (odd == "no log")
       std::ofstream{where} << "x";
     else
