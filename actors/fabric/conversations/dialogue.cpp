@@ -406,6 +406,9 @@ void dialogue::end_generation() {
     if (has_got(known.row) && !tail_.lost.contains(id))
       write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
   std::erase_if(prompts_, [this](const auto& p) { return has_got(p.second.row); });
+  // It may be given, and its row was not heard of before the driver's end.
+  if (auto id = std::exchange(expected_, {}); !id.empty() && !prompts_.contains(id) && !tail_.lost.contains(id))
+    write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
   for (const auto& [id, known] : approvals_) {
     v1::Approval a = known.row;
     if (!lacks_end(a))
