@@ -150,7 +150,9 @@ class conversation {
     return found[0];
   }
   agent() {
-    const found = childrenOf(this.driver());
+    // What a tool leaves behind becomes the driver's child as well.
+    const all = processes();
+    const found = childrenOf(this.driver(), all).filter((pid) => all.get(pid).words.includes('stream-json'));
     check(found.length === 1, `the driver has ${found.length} agents`);
     return found[0];
   }
