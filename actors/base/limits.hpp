@@ -299,7 +299,7 @@ inline constexpr std::size_t conversation_last_text_bytes_max = 8 * kib;
 inline constexpr std::size_t conversation_own_turns_max = 8;
 /// An agent that works for a task is denied what no person has decided by then.
 inline constinit bound<milliseconds> conversation_task_approval{minutes{30}};
-/// A task whose turn has ended waits so long for what its agent runs beside it.
+/// How long a task whose turn has ended waits for the background tasks of its agent.
 inline constinit bound<milliseconds> conversation_background{hours{1}};
 /// Nobody is asked what an agent may do for at most this long.
 inline constexpr milliseconds conversation_bypass_max = hours{8};

@@ -127,7 +127,7 @@ void offer_patterns(const invocation& cli, offers& out) {
     out.add(pattern);
 }
 
-/// As Claude Code names them; what bypasses permissions is none that a conversation takes.
+/// As Claude Code names them, without bypassPermissions, which a conversation refuses.
 void offer_modes(const invocation&, offers& out) { out.add_all("default, plan, acceptEdits"); }
 
 void offer_types(const invocation&, offers& out) { out.add_all(domain::task_types_text); }

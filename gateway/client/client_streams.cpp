@@ -107,7 +107,7 @@ stream_end client::watch(const v1::WatchRequest& request, const std::function<bo
 
 template <class Chunk, class Request, class Open>
 stream_end client::read_kept(const Request& request, Open open, const std::function<bool(const Chunk&)>& on) {
-  // Who does not follow waits as long as for a call, and anew whenever something has come.
+  // Without --follow each wait for the next item has the bound of a call.
   const auto until = request.follow() ? renewed() : steady_clock::now() + milliseconds{settings_.timeout_ms};
   bool heard = false;
   auto hear = [&](const Chunk& chunk) {

@@ -66,7 +66,7 @@ std::optional<v1::Reply> check_words_for_agent(const transaction& tx, const v1::
     return std::nullopt;
   if (!d.edited_input().empty() && (!is_permission(a.kind()) || d.option() != "allow"))
     return refuse(v1::Refusal::INVALID, "An edited input goes with allow, and with a tool. Leave it out.", a.id());
-  // It is an order of its own: whoever only decides allows what is shown.
+  // Another input is a new order; a decision only allows what is shown.
   if (!d.edited_input().empty() && tx.command().principal().kind() != v1::Principal::OPERATOR)
     return refuse(v1::Refusal::FORBIDDEN, "Only the operator gives a tool another input. Leave it out, or deny with a message.", a.id());
   if (!d.edited_input().empty() && !is_object(d.edited_input()))

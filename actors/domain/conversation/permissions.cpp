@@ -34,7 +34,7 @@ void put_wishes(conversation& c, const std::string& model, const std::string& mo
     c.set_wished_mode(mode);
 }
 
-/// Whoever changes it may loosen what an agent may do.
+/// Refuses a caller who may not loosen what an agent may do.
 std::optional<v1::Reply> check_may_loosen(const transaction& tx) {
   if (auto refused = may(tx.command().principal(), operation::loosen_permissions)) {
     v1::Reply r;

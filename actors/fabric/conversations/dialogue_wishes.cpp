@@ -107,7 +107,7 @@ void dialogue::wish() {
   send_next();
 }
 
-/// What fits in no frame is not told; then it does not count as told either.
+/// A frame that is too large is not sent, and does not count as told.
 void dialogue::say_changed(const internal::ToDriver& what, std::string& given) {
   auto now = what.SerializeAsString();
   if (now == given)
