@@ -489,6 +489,9 @@ bool ledger::disk_allows(const v1::Command& command) {
   return !status_.critical_disk && !(status_.low_disk && domain::grows_store(command));
 }
 
-store_status ledger::status() const { return status_; }
+store_status ledger::status() {
+  probe_disk(); // no command may come while the disk fills
+  return status_;
+}
 
 } // namespace swarm

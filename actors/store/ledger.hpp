@@ -84,7 +84,7 @@ public:
   /// False when the program that had the store open before did not get to close it.
   bool was_clean() const noexcept { return was_clean_; }
   /// Counters and disk state; `integrity` is "ok" after a clean stop, else "unchecked".
-  store_status status() const;
+  store_status status();
 
 private:
   struct decided {

@@ -381,6 +381,22 @@ TEST_CASE("growth is refused on a low disk, everything on a critical one, and ne
   CHECK(probes == 4);
 }
 
+TEST_CASE("a disk that fills while no command comes is low in the status, and has space again there") {
+  scratch_dir dir;
+  manual_clock clock;
+  auto free_bytes = plenty;
+  auto options = options_for(clock);
+  options.free_disk_bytes = [&] { return free_bytes; };
+  ledger book{dir.file(), options};
+  CHECK_FALSE(book.status().low_disk);
+  free_bytes = limits::disk_low_bytes() - 1;
+  clock.advance(std::chrono::seconds{1});
+  CHECK(book.status().low_disk);
+  free_bytes = plenty;
+  clock.advance(std::chrono::seconds{1});
+  CHECK_FALSE(book.status().low_disk);
+}
+
 TEST_CASE_FIXTURE(book_fixture, "a clean stop is told from a crash, and the file is private") {
   CHECK(book->was_clean());
   reopen();
