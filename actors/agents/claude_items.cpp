@@ -10,10 +10,7 @@ namespace swarm::agents {
 
 namespace {
 
-constexpr std::size_t blocks_max = 4096; // of one message
-constexpr std::size_t messages_max = 32; // that may be written at a time
 constexpr std::size_t title_bytes_max = 256;
-constexpr std::size_t last_text_bytes_max = 16 * limits::kib;
 constexpr std::string_view json_type = "application/json";
 
 /// The end of a text, at most so many bytes, from the begin of a character on.
@@ -95,7 +92,7 @@ void claude_stream::put_cut_off() {
   item.set_kind(kind);
   item.set_aborted(true);
   if (turn_ && kind == internal::ITEM_TEXT)
-    turn_->last_text = utf8_suffix(text, last_text_bytes_max);
+    turn_->last_text = utf8_suffix(text, limits::agent_last_text_bytes_max);
   next_block(streamed_.message) = streamed_.block + 1;
   put_item(item, text);
 }
@@ -110,7 +107,7 @@ std::uint64_t& claude_stream::next_block(const std::string& message) {
   auto i = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.first == message; });
   if (i != blocks_.end())
     return i->second;
-  if (blocks_.size() == messages_max)
+  if (blocks_.size() == limits::agent_messages_open_max)
     blocks_.pop_front();
   return blocks_.emplace_back(message, 0).second;
 }
@@ -125,7 +122,7 @@ void claude_stream::assistant(const members& frame) {
   const members message{frame["message"]};
   const auto head = head_of(frame);
   const auto id = claude_id(message["id"].text());
-  for (const auto& block : message["content"].elements(blocks_max))
+  for (const auto& block : message["content"].elements(limits::agent_blocks_max))
     assistant_block(block, id, head);
 }
 
@@ -148,13 +145,13 @@ void claude_stream::assistant_block(const json_view& block, const std::string& m
   if (kind != internal::ITEM_KIND_UNSPECIFIED) {
     item.set_kind(kind);
     if (turn_ && !item.nested() && kind == internal::ITEM_TEXT && !body.empty())
-      turn_->last_text = utf8_suffix(body, last_text_bytes_max);
+      turn_->last_text = utf8_suffix(body, limits::agent_last_text_bytes_max);
     if (!body.empty())
       put_item(item, body);
   } else if (is_call(type)) {
     if (auto call = b["id"].text(); !call.empty()) {
       item.set_id(claude_id(call));
-      if (turn_ && !item.nested() && turn_->calls.size() < calls_max)
+      if (turn_ && !item.nested() && turn_->calls.size() < limits::agent_calls_open_max)
         turn_->calls.push_back(item.id());
     }
     auto name = b["name"].text();
@@ -176,7 +173,7 @@ void claude_stream::user(const members& frame) {
   const auto content = frame["message"]["content"];
   if (content.is_text())
     user_block(content, head);
-  for (const auto& block : content.elements(blocks_max))
+  for (const auto& block : content.elements(limits::agent_blocks_max))
     user_block(block, head);
 }
 
@@ -214,7 +211,7 @@ void claude_stream::tool_result(const members& block, const internal::ItemPart& 
   };
   const auto content = block["content"];
   std::string text = content.text();
-  for (const auto& part : content.elements(blocks_max)) {
+  for (const auto& part : content.elements(limits::agent_blocks_max)) {
     if (part["type"].is("text")) {
       text += (text.empty() ? "" : "\n") + part["text"].text();
       continue;
@@ -279,8 +276,8 @@ void claude_stream::stream_delta(const json_view& delta) {
     streamed_.bytes += piece.size();
   }
   streamed_.text += text;
-  if (streamed_.text.size() > streamed_bytes_max)
-    streamed_.text.erase(0, streamed_.text.size() - utf8_suffix(streamed_.text, streamed_bytes_max / 2).size());
+  if (streamed_.text.size() > limits::agent_streamed_bytes_max)
+    streamed_.text.erase(0, streamed_.text.size() - utf8_suffix(streamed_.text, limits::agent_streamed_bytes_max / 2).size());
 }
 
 std::optional<internal::Delta> claude_stream::open_item() const {

@@ -11,10 +11,6 @@ namespace swarm::agents::claude_lines {
 
 namespace {
 
-constexpr std::size_t suggestions_max = 64;
-constexpr std::size_t image_bytes_max = 3840 * limits::kib; // 5 MiB as its service counts them, in base64
-constexpr std::size_t text_file_bytes_max = 512 * limits::kib;
-
 std::string control(std::string_view request, std::string_view subtype, std::string_view further = {}) {
   return concat(
     {R"({"type":"control_request","request_id":)", json_quoted(request), R"(,"request":{"subtype":)", json_quoted(subtype), further, "}}\n"});
@@ -101,17 +97,19 @@ std::string why_not_taken(const prompt_part& part) {
   if (part.media_type.empty() || is_pdf(part.text))
     return {};
   if (!image_type_of(part.text).empty())
-    return part.text.size() <= image_bytes_max ? std::string{}
-                                               : concat({name_of(part), " is larger than the ", image_bytes_max / limits::kib,
-                                                         " KiB that the agent takes of an image; make it smaller"});
+    return part.text.size() <= limits::agent_image_bytes_max
+             ? std::string{}
+             : concat({name_of(part), " is larger than the ", limits::agent_image_bytes_max / limits::kib,
+                       " KiB that the agent takes of an image; make it smaller"});
   if (part.media_type.starts_with("image/"))
     return concat({name_of(part), " cannot be shown to the agent, which takes PNG, JPEG, GIF and WebP", otherwise});
   if (!is_text(part.text))
     return concat({name_of(part), " (", escape_control(part.media_type, false),
                    ") is neither text nor an image nor PDF, and the agent takes nothing else", otherwise});
-  return part.text.size() <= text_file_bytes_max
+  return part.text.size() <= limits::agent_text_file_bytes_max
            ? std::string{}
-           : concat({name_of(part), " is larger than the ", text_file_bytes_max / limits::kib, " KiB of text that the agent takes", otherwise});
+           : concat({name_of(part), " is larger than the ", limits::agent_text_file_bytes_max / limits::kib, " KiB of text that the agent takes",
+                     otherwise});
 }
 
 std::string allow(std::string_view request, std::string_view input, std::string_view permissions) {
@@ -157,10 +155,10 @@ bool may_keep_rule(const json_view& suggestions, std::string_view tool, std::str
   if (tool != "Bash" || command.empty() || command.find_first_of("*;&|<>()`$\n\r") != command.npos)
     return false;
   bool is_suggested = false;
-  for (const auto& s : suggestions.elements(suggestions_max)) {
+  for (const auto& s : suggestions.elements(limits::agent_suggestions_max)) {
     if (!s["type"].is("addRules") || !s["behavior"].is("allow"))
       continue;
-    for (const auto& rule : s["rules"].elements(suggestions_max)) {
+    for (const auto& rule : s["rules"].elements(limits::agent_suggestions_max)) {
       if (!rule["toolName"].is(tool) || !rule["ruleContent"].is(command))
         return false;
       is_suggested = true;

@@ -14,12 +14,7 @@ namespace swarm::agents {
 namespace {
 
 constexpr std::size_t title_bytes_max = 1 * limits::kib;
-constexpr std::size_t name_bytes_max = 256;
-constexpr std::size_t reason_bytes_max = 8 * limits::kib;
-constexpr std::size_t models_max = 64;
-constexpr std::size_t commands_max = 256;
 constexpr std::size_t command_bytes_max = 64;
-constexpr std::size_t cancelled_max = 1024; // prompts of one interrupt
 constexpr std::array modes{"default", "acceptEdits", "plan"};
 constexpr std::string_view question_tool = "AskUserQuestion";
 
@@ -84,14 +79,14 @@ void add_choices(internal::Request& request, const json_view& input) {
 }
 
 std::string reason_or(const std::string& reason, std::string_view otherwise) {
-  return reason.empty() ? std::string{otherwise} : bounded(reason, reason_bytes_max);
+  return reason.empty() ? std::string{otherwise} : bounded(reason, limits::agent_reason_bytes_max);
 }
 
 } // namespace
 
 std::string request_names::name_of(std::string_view native) {
   const auto id = native.empty() ? std::string{"request"} : claude_id(native);
-  if (used_.size() >= known_max)
+  if (used_.size() >= limits::agent_requests_known_max)
     return claude_id(concat({id, "/+", ++further_}));
   const std::hash<std::string> hash;
   auto& times = used_[hash(id)];
@@ -110,7 +105,7 @@ void claude_stream::control_request(const members& frame) {
   const auto native = frame["request_id"].text();
   const members request{frame["request"]};
   const auto what = request["subtype"];
-  if (native.size() > native_id_bytes_max)
+  if (native.size() > limits::agent_request_id_bytes_max)
     out_.to_agent += claude_lines::unsupported(native);
   else if (what.is("can_use_tool"))
     can_use_tool(native, request);
@@ -125,12 +120,12 @@ void claude_stream::can_use_tool(const std::string& native, const members& asked
   const members input{body};
   internal::Request head;
   withdraw_native(native, "the agent asks something else under the same id");
-  if (requests_.size() >= open_max || open_bytes() + native.size() + body.raw().size() > open_bytes_max) {
+  if (requests_.size() >= limits::agent_requests_open_max || open_bytes() + native.size() + body.raw().size() > limits::agent_requests_bytes_max) {
     out_.to_agent += claude_lines::deny(native, "Too much waits for an answer; try again later", false);
     return;
   }
   head.set_id(names_.name_of(native));
-  head.set_tool(bounded(asked["tool_name"].text(), name_bytes_max));
+  head.set_tool(bounded(asked["tool_name"].text(), limits::agent_name_bytes_max));
   head.set_kind(kind_of(head.tool()));
   head.set_call(claude_id(asked["tool_use_id"].text()));
   if (head.kind() == internal::Request::QUESTION)
@@ -151,7 +146,7 @@ void claude_stream::open_request(request open) {
   const auto& head = open.head;
   std::string_view body = open.input;
   do {
-    auto piece = utf8_prefix(body, request_part_bytes_max);
+    auto piece = utf8_prefix(body, limits::agent_request_part_bytes_max);
     body.remove_prefix(piece.size());
     auto& part = *say().mutable_request();
     part.set_id(head.id());
@@ -171,13 +166,13 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
     out_.to_agent += claude_lines::pass_hook(native);
     if (!after)
       return;
-  } else if (hooks_.size() >= hooks_max) {
+  } else if (hooks_.size() >= limits::agent_hook_questions_max) {
     out_.to_agent += claude_lines::deny_hook(native, "Too many tools wait for a check of locks; try again later");
     return;
   }
   internal::HookQuestion question;
   question.set_id(claude_id(native));
-  question.set_tool(bounded(input["tool_name"].text(), name_bytes_max));
+  question.set_tool(bounded(input["tool_name"].text(), limits::agent_name_bytes_max));
   question.set_directory(bounded(input["cwd"].text(), path_bytes_max));
   question.set_call(claude_id(input["tool_use_id"].text()));
   question.set_after(after);
@@ -358,7 +353,7 @@ claude_output claude_stream::interrupt() {
     denied += claude_lines::deny(requests_[id].native, "The user interrupted the turn", false);
     withdraw(id, "interrupted");
   }
-  if (interrupts_.size() == waiting_max)
+  if (interrupts_.size() == limits::agent_wishes_waiting_max)
     interrupts_.pop_front();
   out_.to_agent += claude_lines::interrupt(interrupts_.emplace_back(next_id()), !waiting_.empty());
   out_.to_agent += denied;
@@ -371,7 +366,7 @@ claude_output claude_stream::set(const internal::SetOption& wish) {
   option state;
   if (ended_) {
     state.text = closed_;
-  } else if (options_.size() >= waiting_max) {
+  } else if (options_.size() >= limits::agent_wishes_waiting_max) {
     state.text = "Too many options wait for the agent";
   } else {
     if (!wish.model().empty()) {
@@ -410,7 +405,7 @@ void claude_stream::control_response(const json_view& response) {
 }
 
 void claude_stream::interrupted(const json_view& response) {
-  for (const auto& prompt : response["cancelled"].elements(cancelled_max))
+  for (const auto& prompt : response["cancelled"].elements(limits::agent_interrupted_max))
     if (forget_waiting(prompt.text()))
       dropped(prompt.text(), internal::PromptState::REFUSED, "The turn was interrupted before the agent began the prompt");
 }
@@ -430,13 +425,13 @@ void claude_stream::initialized(const json_view& response) {
     return;
   }
   closed_.clear();
-  about_.set_version(bounded(r["claude_code_version"].text(), name_bytes_max));
-  about_.set_mode(bounded(r["current_permission_mode"].text(), name_bytes_max));
-  for (const auto& m : r["models"].elements(models_max))
-    about_.add_models(bounded(m["value"].text(), name_bytes_max));
+  about_.set_version(bounded(r["claude_code_version"].text(), limits::agent_name_bytes_max));
+  about_.set_mode(bounded(r["current_permission_mode"].text(), limits::agent_name_bytes_max));
+  for (const auto& m : r["models"].elements(limits::agent_models_max))
+    about_.add_models(bounded(m["value"].text(), limits::agent_name_bytes_max));
   for (const auto* m : modes)
     about_.add_modes(m);
-  for (const auto& c : r["commands"].elements(commands_max))
+  for (const auto& c : r["commands"].elements(limits::agent_commands_max))
     about_.add_commands(bounded(c["name"].text(), command_bytes_max));
   announce();
 }
@@ -445,11 +440,12 @@ void claude_stream::option_answered(const asked& what, const members& response) 
   const members now{response["response"]};
   auto& state = options_[what.option];
   if (!response["subtype"].is("success"))
-    state.text += (state.text.empty() ? "" : "; ") + bounded(reason_or(response["error"].text(), "The agent refused it"), name_bytes_max);
+    state.text +=
+      (state.text.empty() ? "" : "; ") + bounded(reason_or(response["error"].text(), "The agent refused it"), limits::agent_name_bytes_max);
   else if (auto model = now["model"].text(); what.what == control::model && !model.empty())
-    about_.set_model(bounded(std::move(model), name_bytes_max));
+    about_.set_model(bounded(std::move(model), limits::agent_name_bytes_max));
   else if (auto mode = now["mode"].text(); what.what == control::mode && !mode.empty())
-    about_.set_mode(bounded(std::move(mode), name_bytes_max));
+    about_.set_mode(bounded(std::move(mode), limits::agent_name_bytes_max));
   if (--state.unanswered > 0)
     return;
   put_option(what.option, state.text);

@@ -10,12 +10,7 @@ namespace swarm::agents {
 
 namespace {
 
-constexpr std::size_t id_bytes_max = 128;
-constexpr std::size_t failure_bytes_max = 8 * limits::kib;
-constexpr std::size_t name_bytes_max = 256;
 constexpr std::size_t shown_bytes_max = 200; // of a line that cannot be read
-constexpr std::size_t tasks_max = 100'000;
-constexpr std::size_t models_max = 64;
 
 std::string bounded(std::string text, std::size_t bytes) {
   text.resize(utf8_prefix(text, bytes).size());
@@ -25,24 +20,24 @@ std::string bounded(std::string text, std::size_t bytes) {
 /// The text of a failure: what the program lists, else its answer, else why it ended.
 std::string failure_text(const json_view::members& frame) {
   std::string out;
-  for (const auto& e : frame["errors"].elements(models_max))
+  for (const auto& e : frame["errors"].elements(limits::agent_models_max))
     out += (out.empty() ? "" : "\n") + e.text();
   if (out.empty())
     out = frame["result"].text();
   if (out.empty())
     out = frame["terminal_reason"].text();
-  return bounded(out.empty() ? frame["subtype"].text() : std::move(out), failure_bytes_max);
+  return bounded(out.empty() ? frame["subtype"].text() : std::move(out), limits::agent_reason_bytes_max);
 }
 
 /// Nothing else is given back to the program among its arguments.
 bool is_session_name(std::string_view name) {
   constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-  return !name.empty() && name.size() <= id_bytes_max && name.front() != '-' && name.find_first_not_of(plain) == name.npos;
+  return !name.empty() && name.size() <= limits::id_bytes_max && name.front() != '-' && name.find_first_not_of(plain) == name.npos;
 }
 
 std::uint64_t context_window_of(const json_view& models, std::string_view model) {
   std::uint64_t most = 0;
-  const json_view::members all{models, models_max};
+  const json_view::members all{models, limits::agent_models_max};
   for (const auto& [name, usage] : all.all()) {
     auto window = usage["contextWindow"].count();
     if (name.is(model))
@@ -54,7 +49,7 @@ std::uint64_t context_window_of(const json_view& models, std::string_view model)
 
 } // namespace
 
-std::string claude_id(std::string_view native) { return native.size() <= id_bytes_max ? std::string{native} : to_hex(sha256(native)); }
+std::string claude_id(std::string_view native) { return native.size() <= limits::id_bytes_max ? std::string{native} : to_hex(sha256(native)); }
 
 claude_output claude_stream::read(std::string_view bytes) {
   while (!bytes.empty() && !ended_) {
@@ -139,12 +134,12 @@ void claude_stream::unreadable(std::string_view line) {
 }
 
 void claude_stream::notice(std::string_view kind, std::string_view text) {
-  if (notices_ == notices_max)
+  if (notices_ == limits::agent_notices_max)
     return;
   auto& n = *say().mutable_notice();
   n.set_kind(std::string{kind});
-  n.set_text(++notices_ == notices_max ? "The agent's output has further lines that cannot be read; they are not reported any more"
-                                       : std::string{text});
+  n.set_text(++notices_ == limits::agent_notices_max ? "The agent's output has further lines that cannot be read; they are not reported any more"
+                                                     : std::string{text});
 }
 
 // ---- the session ----
@@ -156,15 +151,16 @@ void claude_stream::system(const members& frame) {
     if (!turn_)
       begin_turn(nullptr);
   } else if (what.is("status") && frame["permissionMode"].is_text()) {
-    about_.set_mode(bounded(frame["permissionMode"].text(), name_bytes_max));
+    about_.set_mode(bounded(frame["permissionMode"].text(), limits::agent_name_bytes_max));
     announce();
   } else if (what.is("api_retry") && turn_ && !std::exchange(turn_->is_retried, true)) {
     auto& n = *say().mutable_notice();
     n.set_kind("retry");
-    n.set_text(concat({"The agent's service has not answered (", frame["error_status"].count(), " ", bounded(frame["error"].text(), name_bytes_max),
-                       "); it is asked up to ", frame["max_retries"].count(), " times again"}));
+    n.set_text(
+      concat({"The agent's service has not answered (", frame["error_status"].count(), " ",
+              bounded(frame["error"].text(), limits::agent_name_bytes_max), "); it is asked up to ", frame["max_retries"].count(), " times again"}));
   } else if (what.is("background_tasks_changed")) {
-    background_ = static_cast<std::uint32_t>(frame["tasks"].elements(tasks_max).size());
+    background_ = static_cast<std::uint32_t>(frame["tasks"].elements(limits::agent_tasks_max).size());
     say().mutable_background()->set_running(background_);
   }
 }
@@ -173,7 +169,7 @@ void claude_stream::system(const members& frame) {
 void claude_stream::began_session(const members& frame) {
   auto set = [&](const char* name, auto setter) {
     if (auto value = frame[name].text(); !value.empty())
-      setter(bounded(std::move(value), name_bytes_max));
+      setter(bounded(std::move(value), limits::agent_name_bytes_max));
   };
   if (auto name = frame["session_id"].text(); is_session_name(name))
     about_.set_native_session(std::move(name));
@@ -199,7 +195,7 @@ void claude_stream::announce() {
 claude_line claude_stream::prompt(const std::string& id, std::span<const claude_lines::prompt_part> parts) {
   if (!closed_.empty())
     return claude_refusal{closed_};
-  if (waiting_.size() >= waiting_max)
+  if (waiting_.size() >= limits::agent_wishes_waiting_max)
     return claude_refusal{"The agent has too many prompts that it has not begun"};
   if (std::find(waiting_.begin(), waiting_.end(), id) != waiting_.end())
     return claude_refusal{"The agent has this prompt already"};

@@ -37,8 +37,6 @@ using claude_line = result<std::string, claude_refusal>;
 /// Names of requests, none of them twice in the lives of the program that share it: a program may use its own ids again.
 class request_names {
 public:
-  static constexpr std::size_t known_max = 65'536;
-
   /// The id itself, or with a number when it was used before.
   std::string name_of(std::string_view native);
 
@@ -49,23 +47,13 @@ private:
 
 class claude_stream {
 public:
-  static constexpr std::size_t line_bytes_max = 64 * limits::mib;
   static constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max; // of an item and a delta
   static constexpr std::size_t hook_bytes_max = limits::hook_script_bytes_max; // of what a tool of a hook question is given
-  static constexpr std::size_t request_part_bytes_max = 32 * limits::kib;      // beside its title, paths and choices
   static constexpr std::size_t path_bytes_max = 4 * limits::kib;
-  static constexpr std::size_t streamed_bytes_max = 4 * limits::mib;   // that are kept of an item that is not final
-  static constexpr std::size_t open_max = 32;                          // permissions and questions
-  static constexpr std::size_t open_bytes_max = 64 * limits::mib;      // of what they ask for
-  static constexpr std::size_t native_id_bytes_max = 16 * limits::kib; // of a request
-  static constexpr std::size_t hooks_max = 64;
-  static constexpr std::size_t waiting_max = 64; // prompts that no turn has yet, and options that are not set yet
-  static constexpr std::size_t notices_max = 64; // of lines that cannot be read
-  static constexpr std::size_t calls_max = 1024; // of one turn, without a result
 
   /// Turns are numbered on from turns() of the program's life before, as it was after end(), and `names` are its take_names(). `line_max` is smaller
   /// in tests.
-  explicit claude_stream(std::uint64_t turns_before = 0, std::size_t line_max = line_bytes_max, request_names names = {})
+  explicit claude_stream(std::uint64_t turns_before = 0, std::size_t line_max = limits::agent_line_bytes_max, request_names names = {})
     : turns_(turns_before), line_max_(line_max), names_(std::move(names)) {}
 
   /// What the program has written, cut anywhere.

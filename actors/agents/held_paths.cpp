@@ -19,9 +19,6 @@ namespace swarm::agents {
 
 namespace {
 
-constexpr int nesting_max = 16;         // of a tool's input
-constexpr std::size_t texts_max = 4096; // of it that are looked at
-
 /// The paths of one question, in the order in which they are met.
 class path_list {
 public:
@@ -55,15 +52,15 @@ public:
   }
   /// Every text in it that may be a path as a whole.
   void add_texts(const json_view& value, int depth = 0) {
-    cut_ = cut_ || depth > nesting_max;
+    cut_ = cut_ || depth > limits::tool_input_depth_max;
     if (cut_)
       return;
     if (value.is_object()) {
-      const json_view::members inside{value, texts_max + 1};
+      const json_view::members inside{value, limits::tool_input_texts_max + 1};
       for (const auto& [name, inner] : inside.all())
         add_texts(inner, depth + 1);
     } else if (value.is_array()) {
-      for (const auto& inner : value.elements(texts_max + 1))
+      for (const auto& inner : value.elements(limits::tool_input_texts_max + 1))
         add_texts(inner, depth + 1);
     } else if (value.is_text() && value.raw().size() <= limits::path_bytes_max()) {
       if (auto text = value.text(); text.find('\n') == text.npos)
@@ -212,7 +209,7 @@ kept_out kept_out_of(const std::vector<std::string>& directories, const internal
   auto out = found(paths_of(q, place));
   if (!out.rule.empty() || kind == tool_kind::reads || (kind != tool_kind::other && !is_of_server))
     return out;
-  path_list texts{q, place, texts_max};
+  path_list texts{q, place, limits::tool_input_texts_max};
   texts.add_texts(json_view::of(q.input()));
   return found(texts);
 }

@@ -7,9 +7,6 @@
 
 namespace swarm::agents {
 
-inline constexpr std::size_t question_part_bytes_max = 1'024;
-inline constexpr std::size_t question_label_bytes_max = 256;
-
 struct question_part {
   struct choice {
     std::string label; // the agent's

@@ -346,6 +346,113 @@ inline constinit bound<std::size_t> conversation_segment_bytes{4 * mib};
 inline constexpr std::size_t conversation_segments_max = 256;
 inline constinit bound<milliseconds> conversation_log_retention{hours{24 * 90}};
 inline constinit bound<milliseconds> usage_retention{hours{24 * 400}};
+/// A conversation's actor waits this long before it connects to its driver again, and before it asks the store or a reader again.
+inline constexpr milliseconds conversation_again_soon{200};
+inline constexpr milliseconds conversation_again_later{1'000};
+/// One write to a conversation's log, and one read of it.
+inline constexpr std::size_t conversation_write_bytes = 256 * kib;
+inline constexpr std::size_t conversation_page_bytes = 256 * kib;
+/// A node remembers the newest that were deleted while it runs: a read or write that comes late must not make their directories again.
+inline constexpr std::size_t conversations_forgotten_max = 4'096;
+/// Conversations that the round looks at together; between two such groups, others have their turn.
+inline constexpr std::size_t conversation_round_rows = 64;
+/// Conversations whose blobs the node knows without reading their directory. More are forgotten, except those with an upload under way.
+inline constexpr std::size_t conversation_blob_places_max = 64;
+/// Uploads that have ended and may still be undone: their callers may have gone before they heard of the end.
+inline constexpr std::size_t conversation_blobs_answered_max = 64;
+/// Prompts of a conversation that are read at once.
+inline constexpr std::size_t prompts_page_rows = 64;
+/// Unread mail that is searched at once for what becomes a prompt; older mail that never does may lie before it.
+inline constexpr std::size_t conversation_mail_bytes_max = 8 * mib;
+/// An agent that hears that nothing goes on beside its turns begins one more turn; one that has not by then has said everything.
+inline constexpr milliseconds conversation_last_turn = seconds{10};
+/// The node's judge of locks has one case of a conversation at a time: a second one would wait behind it.
+inline constexpr milliseconds lock_judge_patience = minutes{10};
+/// More than the hook questions and answers that one driver may wait for.
+inline constexpr std::size_t lock_questions_max = 128;
+
+// -- drivers of conversations, and the agents that they drive -----------------------------
+/// A prompt with its attachments, and its parts. One prompt that has more is refused when its turn comes.
+inline constexpr std::size_t driver_prompt_bytes_max = 20 * mib;
+inline constexpr std::size_t driver_prompt_parts_max = 64;
+/// Ids of prompts, by which a driver knows one that comes again.
+inline constexpr std::size_t driver_prompts_known_max = 65'536;
+/// Interrupts, and answers, that a driver knows when they come again.
+inline constexpr std::size_t driver_answers_remembered_max = 1'024;
+/// Changes of model or mode that wait until the agent takes them.
+inline constexpr std::size_t driver_options_held_max = 16;
+/// Prompts that the agent has not taken.
+inline constexpr std::size_t driver_waiting_bytes_max = 64 * mib;
+/// With more frames that are not stored, what swarmd wishes waits until it stores some.
+inline constexpr std::size_t driver_waiting_frames_max = 4'096;
+/// What the agent is given beside prompts and has not read; with more, nothing is read of the agent.
+inline constexpr std::size_t driver_unasked_bytes_max = 1 * mib;
+/// Pieces of texts that wait for the pipe to swarmd, and other frames without a number that do.
+inline constexpr std::size_t driver_passing_bytes_max = 256 * kib;
+inline constexpr std::size_t driver_asking_bytes_max = 1 * mib;
+/// Locks of peers in one frame, as a driver takes it.
+inline constexpr std::size_t driver_locks_bytes_max = 8 * mib;
+/// One read of a pipe.
+inline constexpr std::size_t driver_read_bytes = 64 * kib;
+/// Reads of the agent's standard error after its end: a pipe has at most 1 MiB, and somebody may still fill it.
+inline constexpr std::size_t driver_complaint_reads_max = 16;
+/// Processes that an agent has left behind: those whose ends are watched at once, and their time before SIGKILL.
+inline constexpr std::size_t driver_others_max = 64;
+inline constexpr milliseconds driver_others_grace = seconds{1};
+/// The newest, and the one before it: the newest may have been kept and not said.
+inline constexpr std::size_t driver_hellos_kept = 2;
+/// An agent that has started and has not introduced itself by then cannot be driven.
+inline constexpr milliseconds driver_introduction = seconds{60};
+/// Between SIGTERM and SIGKILL of an agent's process group.
+inline constexpr milliseconds driver_kill_after = seconds{2};
+/// What a driver that ends waits for its last frames to be taken.
+inline constexpr milliseconds driver_linger = seconds{10};
+/// The longest grace that a driver takes from swarmd.
+inline constexpr milliseconds driver_stop_grace_max = minutes{10};
+/// Lines of an agent that is driven, and what of them is kept. With more, the line, the request or the item is cut or refused, and a notice says so.
+inline constexpr std::size_t agent_line_bytes_max = 64 * mib;
+inline constexpr std::size_t agent_request_part_bytes_max = 32 * kib;
+inline constexpr std::size_t agent_streamed_bytes_max = 4 * mib;
+inline constexpr std::size_t agent_requests_open_max = 32;
+inline constexpr std::size_t agent_requests_bytes_max = 64 * mib;
+inline constexpr std::size_t agent_request_id_bytes_max = 16 * kib;
+/// Names of requests in all lives of an agent: it may use its own ids again.
+inline constexpr std::size_t agent_requests_known_max = 65'536;
+inline constexpr std::size_t agent_hook_questions_max = 64;
+/// Prompts that no turn has yet, interrupts, and options that are not set yet, each.
+inline constexpr std::size_t agent_wishes_waiting_max = 64;
+/// Notices about lines that cannot be read.
+inline constexpr std::size_t agent_notices_max = 64;
+/// Calls of tools in one turn that have no result.
+inline constexpr std::size_t agent_calls_open_max = 1'024;
+/// Blocks of one message, messages that may be written at a time, and the end of what was said last.
+inline constexpr std::size_t agent_blocks_max = 4'096;
+inline constexpr std::size_t agent_messages_open_max = 32;
+inline constexpr std::size_t agent_last_text_bytes_max = 16 * kib;
+/// Background tasks, models and commands of which an agent tells; prompts that one interrupt ends; rules that it suggests.
+inline constexpr std::size_t agent_tasks_max = 100'000;
+inline constexpr std::size_t agent_models_max = 64;
+inline constexpr std::size_t agent_commands_max = 256;
+inline constexpr std::size_t agent_interrupted_max = 1'024;
+inline constexpr std::size_t agent_suggestions_max = 64;
+/// The name of a tool, a model or a mode; and a reason that an agent gives or is given.
+inline constexpr std::size_t agent_name_bytes_max = 256;
+inline constexpr std::size_t agent_reason_bytes_max = 8 * kib;
+/// Claude Code's service takes 5 MiB of an image, as it counts them in base64; and a text that is part of the prompt.
+inline constexpr std::size_t agent_image_bytes_max = 3'840 * kib;
+inline constexpr std::size_t agent_text_file_bytes_max = 512 * kib;
+/// An agent's question has as many parts as Claude Code asks at once. Longer texts are shortened where they are shown.
+inline constexpr int question_parts_max = 4;
+inline constexpr std::size_t question_choices_max = 8;
+inline constexpr std::size_t question_part_bytes_max = 1 * kib;
+inline constexpr std::size_t question_label_bytes_max = 256;
+/// In what a tool is given, paths are looked for to this depth and in so many texts.
+inline constexpr int tool_input_depth_max = 16;
+inline constexpr std::size_t tool_input_texts_max = 4'096;
+/// A key in a chat that was meant for a line which is being typed must not answer a question that has just come, nor one that begins a word.
+inline constexpr milliseconds chat_key_pause{500};
+/// A second Ctrl-C within this time leaves the chat.
+inline constexpr milliseconds chat_leave_pause{1'000};
 
 // -- secrets -----------------------------------------------------------------------------
 inline constexpr std::size_t secret_bytes_max = 64 * kib;

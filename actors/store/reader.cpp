@@ -42,11 +42,8 @@ v1::Answer answer(reader_state& st, const v1::Query& query, const domain::inputs
   return domain::answer(query, *st.rows, in);
 }
 
-/// What waits has its text still.
-constexpr std::size_t names_page = 64;
-
 void add_names(std::set<std::string>& digests, const domain::rows_view& rows, const v1::Conversation& c) {
-  domain::prompt_filter f{.scope = c.scope(), .conversation_id = c.id(), .limit = names_page};
+  domain::prompt_filter f{.scope = c.scope(), .conversation_id = c.id(), .limit = limits::prompts_page_rows};
   for (auto page = rows.rows<v1::Prompt>(f); !page.empty(); page = rows.rows<v1::Prompt>(f)) {
     for (const auto& p : page)
       for (const auto& a : p.attachments())

@@ -12,9 +12,8 @@ namespace swarm::cli {
 
 namespace {
 
-/// A key that was meant for a line which is being typed must not answer a question that has just come; nor one that begins a word.
-constexpr std::int64_t key_pause_ms = 500;
-constexpr std::int64_t leave_pause_ms = 1'000;
+constexpr std::int64_t key_pause_ms = limits::chat_key_pause.count();
+constexpr std::int64_t leave_pause_ms = limits::chat_leave_pause.count();
 
 bool is_request(const v1::ConversationItem& item) { return item.kind() == v1::CONVERSATION_PERMISSION || item.kind() == v1::CONVERSATION_QUESTION; }
 

@@ -11,8 +11,6 @@ namespace swarm::driver {
 namespace {
 
 constexpr std::uint32_t protocol = 1;
-constexpr std::chrono::minutes grace_max{10};
-constexpr std::size_t locked_bytes_max = 8 * limits::mib;
 
 } // namespace
 
@@ -44,7 +42,7 @@ void core::heard(const internal::ToDriver& frame, moment now) {
     stored(frame.stored().seq(), now);
   else if (frame.has_stop())
     stop(frame.stop(), now);
-  else if (frame.has_locks() && frame.locks().ByteSizeLong() <= locked_bytes_max)
+  else if (frame.has_locks() && frame.locks().ByteSizeLong() <= limits::driver_locks_bytes_max)
     locks_ = frame.locks();
   else if (frame.has_permissions())
     rules_.set(frame.permissions(), now);
@@ -58,10 +56,10 @@ void core::heard(const internal::ToDriver& frame, moment now) {
 
 /// Prompts, answers and options produce frames, so they wait while too many frames are unstored.
 void core::wished(const internal::ToDriver& frame, moment now) {
-  if (out_.waiting() > waiting_frames_max || !later_.empty()) {
+  if (out_.waiting() > limits::driver_waiting_frames_max || !later_.empty()) {
     later_bytes_ += frame.ByteSizeLong();
     later_.push_back(frame);
-    if (later_bytes_ <= waiting_bytes_max)
+    if (later_bytes_ <= limits::driver_waiting_bytes_max)
       return;
     is_broken_ = true; // it stores nothing and asks for ever
     notice("unreadable", "The node asks for more than the driver has room for and stores nothing; the driver ends", now);
@@ -77,7 +75,7 @@ void core::wished(const internal::ToDriver& frame, moment now) {
 
 void core::stored(std::uint64_t seq, moment now) {
   out_.stored(seq);
-  if (later_.empty() || out_.waiting() > waiting_frames_max)
+  if (later_.empty() || out_.waiting() > limits::driver_waiting_frames_max)
     return;
   later_bytes_ = 0;
   for (const auto& frame : std::exchange(later_, {}))
@@ -129,7 +127,7 @@ void core::notice(std::string_view kind, std::string_view text, moment now) {
 // ---- the end ----
 
 void core::stop(const internal::StopDriver& s, moment now) {
-  const auto grace = std::min<std::chrono::milliseconds>(std::chrono::milliseconds{s.grace_ms()}, grace_max);
+  const auto grace = std::min<std::chrono::milliseconds>(std::chrono::milliseconds{s.grace_ms()}, limits::driver_stop_grace_max);
   if (!s.agent_only())
     return stop(grace, 0, now);
   if (!agent_ || agent_->end)
@@ -156,8 +154,8 @@ void core::end_agent(std::chrono::milliseconds grace, moment now) {
   if (!agent_->terminate_at)
     actions_.push_back({action::kind::close_input});
   agent_->terminate_at = std::min(agent_->terminate_at.value_or(at), at);
-  if (!agent_->kill_at || *agent_->kill_at > *agent_->terminate_at + kill_after.count())
-    agent_->kill_at = *agent_->terminate_at + kill_after.count();
+  if (!agent_->kill_at || *agent_->kill_at > *agent_->terminate_at + limits::driver_kill_after.count())
+    agent_->kill_at = *agent_->terminate_at + limits::driver_kill_after.count();
 }
 
 void core::finish_when_over(moment now) {
@@ -165,7 +163,7 @@ void core::finish_when_over(moment now) {
     return;
   out_.release();
   if (!linger_until_)
-    linger_until_ = now.boot_ms + linger.count();
+    linger_until_ = now.boot_ms + limits::driver_linger.count();
   if (!out_.is_connected() || out_.pending().empty() || now.boot_ms >= *linger_until_) {
     exited_ = true;
     actions_.push_back({action::kind::exit, {}, *stopping_});
@@ -181,21 +179,21 @@ void core::tick(moment now) {
     unanswered_hooks(now);
     auto& a = *agent_;
     if (!a.introduced && a.unusable.empty() && now.boot_ms >= a.introduced_by) {
-      a.unusable = concat({"The agent cannot be driven: it has not introduced itself within ", introduction.count() / 1000, " s"});
+      a.unusable = concat({"The agent cannot be driven: it has not introduced itself within ", limits::driver_introduction.count() / 1000, " s"});
       notice("unusable", a.unusable, now);
       give_held(now);
     }
     tell_silence(now);
     if (a.kill_at && now.boot_ms >= *a.kill_at) {
       actions_.push_back({action::kind::kill});
-      a.kill_at = now.boot_ms + kill_after.count();
+      a.kill_at = now.boot_ms + limits::driver_kill_after.count();
     } else if (a.terminate_at && now.boot_ms >= *a.terminate_at) {
       actions_.push_back({action::kind::terminate});
       a.terminate_at = std::numeric_limits<std::int64_t>::max();
     }
   }
   // Its output may be more than anybody will store.
-  if (stopping_ && agent_ && agent_->end && now.boot_ms >= agent_->ended_at + linger.count())
+  if (stopping_ && agent_ && agent_->end && now.boot_ms >= agent_->ended_at + limits::driver_linger.count())
     agent_output_ended(now);
   finish_when_over(now);
 }
@@ -238,7 +236,7 @@ std::optional<std::int64_t> core::next_deadline() const {
     at(a.kill_at);
   }
   if (stopping_ && agent_ && agent_->end)
-    at(agent_->ended_at + linger.count());
+    at(agent_->ended_at + limits::driver_linger.count());
   return next == std::numeric_limits<std::int64_t>::max() || exited_ ? std::nullopt : std::optional{next};
 }
 

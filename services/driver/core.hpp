@@ -47,15 +47,7 @@ struct agent_end {
 
 class core {
 public:
-  static constexpr std::chrono::milliseconds introduction{60'000}; // of an agent that has started
-  static constexpr std::chrono::milliseconds kill_after{2'000};    // SIGTERM
-  static constexpr std::chrono::milliseconds linger{10'000};       // for the last frames
-  static constexpr std::size_t held_options_max = 16;
-  static constexpr std::size_t waiting_bytes_max = 64 * limits::mib;            // of prompts that the agent has not taken
-  static constexpr std::size_t waiting_frames_max = 4'096;                      // with more, what swarmd wishes waits until it stores some
-  static constexpr std::size_t remembered_max = 1'024;                          // interrupts, and answers
   static constexpr std::size_t asked_bytes_max = limits::driver_ring_bytes / 2; // of a request: nothing of it is stored before it is whole
-  static constexpr std::size_t unasked_bytes_max = 1 * limits::mib;             // that the agent is given beside prompts; with more it is not read
 
   explicit core(settings s) : settings_(std::move(s)), rules_(settings_.at), native_session_(settings_.resume) {}
 
@@ -99,7 +91,7 @@ private:
   };
   /// One process of the agent.
   struct life {
-    life(std::uint64_t turns, agents::request_names names) : stream(turns, agents::claude_stream::line_bytes_max, std::move(names)) {}
+    life(std::uint64_t turns, agents::request_names names) : stream(turns, limits::agent_line_bytes_max, std::move(names)) {}
     agents::claude_stream stream;
     std::int64_t pid = 0;
     bool introduced = false;

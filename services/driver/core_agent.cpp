@@ -35,7 +35,7 @@ void core::start_if_wanted(moment now) {
   if (agent_ || held_.empty() || stopping_)
     return;
   agent_ = std::make_unique<life>(turns_, std::exchange(names_, {}));
-  agent_->introduced_by = now.boot_ms + introduction.count();
+  agent_->introduced_by = now.boot_ms + limits::driver_introduction.count();
   agent_->heard_at = now.boot_ms;
   action start{action::kind::start, {std::begin(protocol_arguments), std::end(protocol_arguments)}};
   if (!native_session_.empty())
@@ -56,7 +56,7 @@ void core::give_held(moment now) {
     for (const auto& wish : std::exchange(held_options_, {}))
       option_refused(wish, agent_->unusable, now);
     if (!agent_->terminate_at)
-      end_agent(kill_after, now);
+      end_agent(limits::driver_kill_after, now);
     return;
   }
   start_if_wanted(now);
@@ -135,7 +135,9 @@ std::size_t core::unasked_bytes() const {
   return out;
 }
 
-bool core::reads_agent() const { return agent_ && !agent_->output_ended && !is_held_back() && (agent_->end || unasked_bytes() < unasked_bytes_max); }
+bool core::reads_agent() const {
+  return agent_ && !agent_->output_ended && !is_held_back() && (agent_->end || unasked_bytes() < limits::driver_unasked_bytes_max);
+}
 
 void core::agent_wrote(std::string_view bytes, moment now) {
   if (!agent_)
@@ -200,7 +202,7 @@ void core::take_frame(internal::FromDriver f, moment now) {
   } else if (f.has_withdrawn()) {
     a.with_pattern.erase(f.withdrawn().request_id());
   } else if (f.has_item() && !f.item().nested()) {
-    if (f.item().kind() == internal::ITEM_TOOL_CALL && f.item().last() && a.calls.size() < agents::claude_stream::calls_max)
+    if (f.item().kind() == internal::ITEM_TOOL_CALL && f.item().last() && a.calls.size() < limits::agent_calls_open_max)
       a.calls.insert(f.item().id());
     else if (f.item().kind() == internal::ITEM_TOOL_RESULT)
       a.calls.erase(f.item().of());
@@ -325,7 +327,7 @@ void core::agent_output_ended(moment now) {
   if (!agent_ || std::exchange(agent_->output_ended, true))
     return;
   if (!agent_->end && !agent_->terminate_at) // it lives on, and nobody hears of it
-    end_agent(kill_after, now);
+    end_agent(limits::driver_kill_after, now);
   over_when_ended(now);
 }
 

@@ -65,7 +65,7 @@ void core::prompt(const internal::PromptPart& part, moment now) {
   if (taken.refused.empty() && stopping_)
     taken.refused = "The driver ends";
   const auto waiting = held_bytes_ + (agent_ ? agent_->input.size() - agent_->taken : 0);
-  if (taken.refused.empty() && (held_.size() >= limits::prompts_open_max || waiting + taken.whole->bytes > waiting_bytes_max))
+  if (taken.refused.empty() && (held_.size() >= limits::prompts_open_max || waiting + taken.whole->bytes > limits::driver_waiting_bytes_max))
     taken.refused = "Too many prompts wait for the agent";
   if (!taken.refused.empty()) {
     prompt_state(part.id(), internal::PromptState::REFUSED, taken.refused, now);
@@ -96,7 +96,7 @@ void core::refuse_held(std::string_view why, moment now) {
 void core::interrupt(const internal::InterruptTurn& i, moment now) {
   if (!is_id(i.id()) || std::find(interrupts_.begin(), interrupts_.end(), i.id()) != interrupts_.end())
     return;
-  if (interrupts_.size() == remembered_max)
+  if (interrupts_.size() == limits::driver_answers_remembered_max)
     interrupts_.pop_front();
   interrupts_.push_back(i.id());
   refuse_held("The turn was interrupted before the agent had the prompt", now);
@@ -189,7 +189,7 @@ void core::answer(const internal::Answer& a, moment now) {
     return take(agent_->stream.ask_again(a, line.failure().why), now);
   }
   agent_->with_pattern.erase(a.request_id());
-  if (answered_order_.size() == remembered_max) {
+  if (answered_order_.size() == limits::driver_answers_remembered_max) {
     answered_.erase(answered_order_.front());
     answered_order_.pop_front();
   }
@@ -220,12 +220,12 @@ void core::set(const internal::SetOption& wish, moment now) {
   const auto is_same = [&](const auto& w) { return w.id() == wish.id(); };
   if (!is_id(wish.id()) || wishes_.contains(wish.id()) || std::any_of(held_options_.begin(), held_options_.end(), is_same))
     return;
-  constexpr std::size_t name_bytes_max = 256;
-  if (wish.model().size() > name_bytes_max || wish.mode().size() > name_bytes_max || (wish.model() + wish.mode()).find('\0') != std::string::npos)
+  if (wish.model().size() > limits::agent_name_bytes_max || wish.mode().size() > limits::agent_name_bytes_max ||
+      (wish.model() + wish.mode()).find('\0') != std::string::npos)
     return option_refused(wish, "The name of a model or mode has at most 256 bytes, and none of them is zero", now);
   if (stopping_)
     return option_refused(wish, "The driver ends", now);
-  if (held_options_.size() == held_options_max)
+  if (held_options_.size() == limits::driver_options_held_max)
     return option_refused(wish, "Too many options wait for the agent", now);
   held_options_.push_back(wish);
   if (takes_prompts())

@@ -80,7 +80,7 @@ void outbox::send_joined(moment now) {
   *frame.mutable_delta() = *std::exchange(joined_, std::nullopt);
   auto encoded = agents::encode_driver_frame(frame);
   // Behind an item that has no number yet it would be told before it.
-  if (backlog_.empty() && passing_bytes_ + encoded.size() <= passing_bytes_max)
+  if (backlog_.empty() && passing_bytes_ + encoded.size() <= limits::driver_passing_bytes_max)
     send(std::move(encoded), kind::text);
 }
 

@@ -23,9 +23,6 @@ struct moment {
 
 class outbox {
 public:
-  static constexpr std::size_t passing_bytes_max = 256 * limits::kib; // of texts that wait for the pipe
-  static constexpr std::size_t asking_bytes_max = 1 * limits::mib;    // of other frames without a number
-
   /// Sent now and again until it is stored. Returns its number.
   std::uint64_t keep(internal::FromDriver body, moment now);
   /// Sent to who listens now.
@@ -51,7 +48,7 @@ public:
   std::size_t unstored_bytes() const noexcept { return ring_bytes_ + backlog_bytes_; }
   std::size_t waiting() const noexcept { return backlog_.size(); }
   /// Nobody should ask for more to be passed before the pipe has taken some.
-  bool is_clogged() const noexcept { return asking_bytes_ >= asking_bytes_max; }
+  bool is_clogged() const noexcept { return asking_bytes_ >= limits::driver_asking_bytes_max; }
   bool is_stored(std::uint64_t seq) const noexcept { return seq <= stored_; }
 
 private:

@@ -39,16 +39,16 @@ prompt_table::taken prompt_table::take(const internal::PromptPart& part) {
     unfinished_ = prompt{.id = part.id(), .steer = part.steer()};
     if (!is_uuid(part.id()))
       too_much_ = "The id of the prompt is no UUID";
-    else if (known_.size() >= ids_max)
+    else if (known_.size() >= limits::driver_prompts_known_max)
       too_much_ = "The driver has had too many prompts; stop the conversation and resume it";
   }
   auto& p = *unfinished_;
   const auto& bytes = part.has_media() ? part.media() : part.text();
   const bool begins = part.begins() || p.parts.empty();
   p.bytes += bytes.size();
-  if (p.bytes > bytes_max)
+  if (p.bytes > limits::driver_prompt_bytes_max)
     too_much_ = "The prompt is larger than 20 MiB";
-  else if (begins && p.parts.size() == parts_max)
+  else if (begins && p.parts.size() == limits::driver_prompt_parts_max)
     too_much_ = "The prompt has more than 64 texts and files";
   if (!too_much_.empty())
     p.parts.clear();

@@ -23,10 +23,6 @@ struct prompt {
 
 class prompt_table {
 public:
-  static constexpr std::size_t bytes_max = 20 * limits::mib; // of one prompt
-  static constexpr std::size_t parts_max = 64;               // texts and media of one prompt
-  static constexpr std::size_t ids_max = 65'536;
-
   /// What became of a prompt, and the number of the frame that says so.
   struct outcome {
     internal::PromptState state;
@@ -46,7 +42,7 @@ public:
   const outcome* find(const std::string& id) const;
   /// A prompt for which there is no place was refused, and is when it comes again.
   void put(const internal::PromptState& state, std::uint64_t seq) {
-    if (known_.size() < ids_max || known_.contains(state.id()))
+    if (known_.size() < limits::driver_prompts_known_max || known_.contains(state.id()))
       known_[state.id()] = {state, seq};
   }
 

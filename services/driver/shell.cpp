@@ -16,15 +16,6 @@
 
 namespace swarm::driver {
 
-namespace {
-
-constexpr std::size_t read_bytes = 64 * limits::kib;
-constexpr std::size_t others_max = 64;          // that are watched at once
-constexpr std::size_t complaint_reads_max = 16; // after the end: a pipe has at most 1 MiB
-constexpr std::chrono::milliseconds others_grace{1'000};
-
-} // namespace
-
 shell::shell(settings s, std::vector<std::string> argv, int signals, const clock_port& clock)
   : clock_(clock), loop_(clock), core_(std::move(s)), argv_(std::move(argv)) {
   input_ = loop_.watch(STDIN_FILENO, EPOLLIN, [this](std::uint32_t) { read_swarmd(); });
@@ -86,7 +77,7 @@ void shell::want(event_loop::token& token, int fd, std::uint32_t events, void (s
 // ---- swarmd ----
 
 void shell::read_swarmd() {
-  std::array<char, read_bytes> buffer;
+  std::array<char, limits::driver_read_bytes> buffer;
   const auto n = read(STDIN_FILENO, buffer.data(), buffer.size());
   if (n > 0) {
     core_.from_swarmd({buffer.data(), static_cast<std::size_t>(n)}, now());
@@ -166,7 +157,7 @@ void shell::agent_ready(std::uint32_t events) {
 void shell::read_agent() {
   if (!core_.reads_agent())
     return;
-  std::array<char, read_bytes> buffer;
+  std::array<char, limits::driver_read_bytes> buffer;
   const auto n = recv(agent_->socket(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (n > 0)
     core_.agent_wrote({buffer.data(), static_cast<std::size_t>(n)}, now());
@@ -186,7 +177,7 @@ void shell::write_agent() {
 }
 
 void shell::read_complaints() {
-  std::array<char, read_bytes> buffer;
+  std::array<char, limits::driver_read_bytes> buffer;
   const auto n = read(agent_->complaints(), buffer.data(), buffer.size());
   if (n > 0)
     core_.agent_complained({buffer.data(), static_cast<std::size_t>(n)}, now());
@@ -205,7 +196,7 @@ void shell::agent_ended() {
   }
   agent_->signal_others(SIGTERM);
   watch_others(others);
-  patience_ = loop_.after(others_grace, [this] {
+  patience_ = loop_.after(limits::driver_others_grace, [this] {
     patience_ = 0;
     agent_->signal_others(SIGKILL);
     report_end();
@@ -215,7 +206,7 @@ void shell::agent_ended() {
 
 void shell::watch_others(const std::vector<process_stat>& others) {
   for (const auto& p : others)
-    if (others_.size() < others_max)
+    if (others_.size() < limits::driver_others_max)
       if (auto fd = open_pidfd(p.pid)) {
         const auto token = loop_.watch(fd->get(), EPOLLIN, [this](std::uint32_t) { others_ended(); });
         others_.emplace_back(token, std::move(*fd));
@@ -241,8 +232,8 @@ void shell::report_end() {
   for (auto& [token, fd] : others_)
     loop_.remove(std::exchange(token, 0));
   // What is in the pipe. Somebody may still fill it.
-  for (std::size_t reads = 0; complaints_ != 0 && reads < complaint_reads_max; ++reads) {
-    std::array<char, read_bytes> buffer;
+  for (std::size_t reads = 0; complaints_ != 0 && reads < limits::driver_complaint_reads_max; ++reads) {
+    std::array<char, limits::driver_read_bytes> buffer;
     const auto n = read(agent_->complaints(), buffer.data(), buffer.size());
     if (n <= 0)
       break;

@@ -134,7 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SWARM_HOLDS(all_of(at_once) == all_of(pieces));
 
   auto requests = whole.open_requests();
-  SWARM_HOLDS(requests.size() == heard.open.size() && requests.size() <= claude_stream::open_max);
+  SWARM_HOLDS(requests.size() == heard.open.size() && requests.size() <= limits::agent_requests_open_max);
   SWARM_HOLDS(std::all_of(requests.begin(), requests.end(), [&](const auto& id) { return heard.open.contains(id); }));
   if (way < 128)
     answer_all(whole, heard, way, edited);

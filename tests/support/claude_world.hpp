@@ -23,7 +23,7 @@ inline agents::claude_output introduce(agents::claude_stream& stream, const nloh
 
 class claude_world {
 public:
-  explicit claude_world(std::size_t line_max = agents::claude_stream::line_bytes_max) : stream(0, line_max) {
+  explicit claude_world(std::size_t line_max = limits::agent_line_bytes_max) : stream(0, line_max) {
     introduce(stream);
     read({{"type", "system"}, {"subtype", "init"}, {"session_id", "s"}, {"model", "m"}, {"cwd", "/repo"}});
     said.clear();

@@ -10,11 +10,8 @@ namespace {
 
 using approval = v1::Approval; // for the names of its kinds
 
-constexpr int answers_max = 4; // parts of an agent's question
 /// The option of a question that is answered part by part.
 constexpr std::string_view by_parts = "answer";
-/// Longer texts are shortened where they are shown, and answered by what is shown.
-constexpr std::size_t question_bytes_max = 1 * limits::kib;
 
 /// The parts of the question, as its body has them; empty when they cannot be told.
 std::vector<std::string> questions_in(const v1::Approval& a) {
@@ -26,7 +23,7 @@ std::vector<std::string> questions_in(const v1::Approval& a) {
     if (!q.is_object() || !q.contains("question") || !q["question"].is_string())
       return {};
     out.push_back(q["question"].get<std::string>());
-    if (out.back().size() > question_bytes_max)
+    if (out.back().size() > limits::question_part_bytes_max) // shortened where it is shown, and answered by what is shown
       return {};
   }
   return out;
@@ -35,8 +32,8 @@ std::vector<std::string> questions_in(const v1::Approval& a) {
 std::optional<v1::Reply> check_answers(const v1::Approval& a, const v1::DecideApproval& d) {
   if (!d.answers().empty() && a.kind() != approval::QUESTION)
     return refuse(v1::Refusal::INVALID, "Answers go with a question. Leave them out.", a.id());
-  if (d.answers_size() > answers_max)
-    return refuse(v1::Refusal::INVALID, "A question has at most " + std::to_string(answers_max) + " parts", a.id());
+  if (d.answers_size() > limits::question_parts_max)
+    return refuse(v1::Refusal::INVALID, "A question has at most " + std::to_string(limits::question_parts_max) + " parts", a.id());
   if (a.kind() != approval::QUESTION || d.option() != by_parts)
     return std::nullopt;
   const auto parts = questions_in(a);

@@ -14,8 +14,6 @@ using prompt_row = v1::Prompt;
 
 constexpr std::size_t title_begin_bytes = 96;
 constexpr std::size_t digest_bytes = 32;
-/// Of mail that never becomes a prompt and lies before what may.
-constexpr std::size_t mail_looked_at_bytes = 8 * limits::mib;
 
 /// The first line that says something.
 std::string title_from(std::string_view prompt) {
@@ -269,7 +267,7 @@ void take_mail(transaction& tx, conversation& c) {
   message_filter unread{.scope = tx.scope(), .recipient = c.session_id(), .read = false};
   unread.limit = limits::prompts_open_max;
   std::size_t bytes = 0;
-  for (bool more = !c.session_id().empty(); more && bytes < mail_looked_at_bytes && !is_queue_full(tx, c);) {
+  for (bool more = !c.session_id().empty(); more && bytes < limits::conversation_mail_bytes_max && !is_queue_full(tx, c);) {
     auto found = tx.find<v1::Message>(unread);
     more = found.size() == unread.limit;
     for (auto& m : found) {

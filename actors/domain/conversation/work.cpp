@@ -12,9 +12,6 @@ namespace {
 using conversation = v1::Conversation; // for the names of its states
 using prompt_row = v1::Prompt;
 
-/// An agent that hears that nothing goes on beside its turns begins one more turn; one that does not has said everything.
-constexpr std::int64_t last_turn_begins_ms = 10'000;
-
 /// The task is the agent's as soon as it has read this, so it need not claim it.
 std::string task_prompt(const v1::Task& task, const std::string& message) {
   return "Task " + task.id() + " is yours: " + task.title() + "\n\n" + message +
@@ -125,7 +122,7 @@ void settle_task(transaction& tx, conversation& c, turn_end how, const std::stri
 void take_background(transaction& tx, conversation& c, std::uint32_t running) {
   c.set_background(running);
   if (running == 0 && c.background_until_ms() != 0)
-    c.set_background_until_ms(std::min(c.background_until_ms(), tx.in().now_ms + last_turn_begins_ms));
+    c.set_background_until_ms(std::min(c.background_until_ms(), tx.in().now_ms + limits::conversation_last_turn.count()));
 }
 
 void end_background(transaction& tx, conversation& c, const std::string& why) {

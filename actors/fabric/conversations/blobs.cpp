@@ -21,9 +21,6 @@ namespace {
 using self_ptr = conversation_blobs_actor::stateful_pointer<conversation_blobs_state>;
 using place = conversation_blobs_state::place;
 
-constexpr std::size_t places_max = 64;
-constexpr std::size_t newest_max = 64;
-
 std::uint64_t counted(std::uint64_t bytes) { return std::max(bytes, limits::conversation_blob_counted_min); }
 
 std::uint64_t counted(const place& p) {
@@ -61,7 +58,7 @@ or_failure<place*> place_of(self_ptr self, const std::string& id) {
   auto there = opened->list();
   if (!there)
     return there.failure();
-  if (st.places.size() >= places_max)
+  if (st.places.size() >= limits::conversation_blob_places_max)
     std::erase_if(st.places, [](const auto& p) { return p.second.uploads == 0; });
   place fresh{.all = *opened, .sizes = {}};
   for (auto& b : *there)
@@ -152,7 +149,7 @@ caf::result<blob_kept_ptr> end_upload(self_ptr self, const std::string& id) {
   have(self, conversation, *made);
   if (is_new)
     st.newest.push_back({id, conversation, made->sha256});
-  if (st.newest.size() > newest_max)
+  if (st.newest.size() > limits::conversation_blobs_answered_max)
     st.newest.pop_front();
   return std::make_shared<const blob_kept>(blob_kept{from_hex(made->sha256), made->bytes});
 }

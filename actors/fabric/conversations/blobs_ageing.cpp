@@ -16,9 +16,6 @@ namespace {
 
 using self_ptr = conversation_blobs_actor::stateful_pointer<conversation_blobs_state>;
 
-/// So many at once, that others need not wait for the whole round.
-constexpr std::size_t looked_at_together = 64;
-
 std::int64_t now_ms(self_ptr self) { return self->state.node->clock->unix_ms(); }
 
 /// Of uploads in an earlier run of the node; none is under way where no place is open.
@@ -88,7 +85,7 @@ void take_what_is_over(self_ptr self, const kept_question& asked, const std::map
 void look_at_some(self_ptr self) {
   auto& st = self->state;
   auto q = std::make_shared<kept_question>();
-  while (!st.to_look_at.empty() && q->conversations.size() < looked_at_together) {
+  while (!st.to_look_at.empty() && q->conversations.size() < limits::conversation_round_rows) {
     q->conversations.push_back(std::move(st.to_look_at.back()));
     st.to_look_at.pop_back();
   }

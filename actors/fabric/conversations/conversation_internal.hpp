@@ -16,8 +16,8 @@ inline std::int64_t now_ms(self_ptr self) { return self->state.place.links.node-
 /// Nothing of what it has told is left but what the log has.
 inline constexpr const char* ended_with_node = "its driver and its node ended together";
 
-inline constexpr std::chrono::milliseconds again_soon{200};
-inline constexpr std::chrono::milliseconds again_later{1'000};
+inline constexpr auto again_soon = limits::conversation_again_soon;
+inline constexpr auto again_later = limits::conversation_again_later;
 
 // conversation.cpp
 void after(self_ptr, std::chrono::milliseconds delay, std::function<void()> then);

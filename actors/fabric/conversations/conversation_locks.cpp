@@ -9,10 +9,6 @@ namespace swarm::conversation_internal {
 
 namespace {
 
-// A case more would wait behind the one that is not answered.
-constexpr std::chrono::minutes judge_patience{10};
-constexpr std::size_t questions_max = 128; // more than hooks and answers that a driver may wait for
-
 lock_case_ptr case_of(self_ptr self, std::vector<v1::LockView> locks, bool more, std::optional<internal::HookQuestion> question) {
   const auto& st = self->state;
   auto out = std::make_shared<lock_case>();
@@ -52,7 +48,7 @@ void judge_next(self_ptr self) {
     judge_next(self);
   };
   auto judge = [self, question = std::move(next.question), end](std::vector<v1::LockView> locks, bool more) {
-    self->request(self->state.place.links.lock_judge, judge_patience, case_of(self, std::move(locks), more, question))
+    self->request(self->state.place.links.lock_judge, limits::lock_judge_patience, case_of(self, std::move(locks), more, question))
       .then([end](const lock_verdict_ptr& v) { end(v.get()); }, [end](caf::error&) { end(nullptr); });
   };
   read_locks(self, judge, [end] { end(nullptr); });
@@ -64,7 +60,7 @@ void judge(self_ptr self, conversation_state::lock_question q) {
   std::erase_if(waiting, [&](const auto& w) {
     return w.question.has_value() == q.question.has_value() && (!w.question || (!w.question->id().empty() && w.question->id() == q.question->id()));
   });
-  if (waiting.size() == questions_max)
+  if (waiting.size() == limits::lock_questions_max)
     waiting.pop_front();
   waiting.push_back(std::move(q));
   judge_next(self);

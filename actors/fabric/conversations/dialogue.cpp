@@ -13,7 +13,6 @@ namespace {
 constexpr std::uint32_t protocol = 1;
 /// The driver keeps what is not stored; it has to hear of it long before it stops reading its agent.
 constexpr std::size_t unsynced_bytes_max = limits::driver_unstored_bytes_max / 4;
-constexpr std::size_t kept_at_once_bytes = 256 * limits::kib;
 
 bool is_waited_for(const v1::Prompt& p) {
   return p.state() == v1::Prompt::QUEUED || p.state() == v1::Prompt::SENDING || p.state() == v1::Prompt::SUBMITTED;
@@ -255,7 +254,7 @@ void dialogue::take_frames() {
 void dialogue::keep_frames() {
   keep out;
   std::size_t bytes = 0;
-  while (bytes < kept_at_once_bytes) {
+  while (bytes < limits::conversation_write_bytes) {
     if (ops_.empty() && !inbox_.empty()) {
       take_frames();
       continue;

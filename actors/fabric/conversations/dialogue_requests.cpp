@@ -13,7 +13,6 @@ namespace {
 using driver = internal::FromDriver;
 
 constexpr std::size_t reason_bytes_max = 1 * limits::kib;
-constexpr std::size_t tool_bytes_max = 256;
 
 v1::Approval::Kind kind_of(internal::Request::Kind k) {
   switch (k) {
@@ -130,7 +129,7 @@ void dialogue::ask_person(const driver& f, std::string body) {
   of.set_native_id(r.id());
   of.set_can_be_always(r.can_be_always());
   of.set_pattern(head(r.pattern(), limits::conversation_pattern_bytes_max));
-  of.set_tool(head(r.tool(), tool_bytes_max));
+  of.set_tool(head(r.tool(), limits::agent_name_bytes_max));
   of.set_more_writes(r.more_writes());
   std::size_t bytes = 0;
   for (const auto& w : r.writes()) {

@@ -12,7 +12,7 @@ namespace swarm {
 
 namespace {
 
-constexpr std::uint32_t stop_grace_ms = 5'000;
+constexpr auto stop_grace_ms = static_cast<std::uint32_t>(limits::driver_stop_grace.count());
 
 bool is_under_way(const v1::Prompt& p) { return p.state() == v1::Prompt::SENDING || p.state() == v1::Prompt::SUBMITTED; }
 

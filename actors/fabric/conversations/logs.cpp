@@ -19,9 +19,7 @@ namespace {
 
 using self_ptr = conversation_logs_actor::stateful_pointer<conversation_logs_state>;
 
-constexpr std::size_t page_bytes = 256 * limits::kib;
 constexpr std::size_t open_max = limits::pty_logs_open_max;
-constexpr std::size_t hellos_kept = 2; // the newest may have been kept and not said
 constexpr auto hello_file = "hello";
 
 fs::path directory_of(self_ptr self, const std::string& id) { return self->state.node->facts.dir.root / "conversations" / id; }
@@ -92,7 +90,7 @@ std::vector<std::pair<std::uint32_t, std::string>> hellos_of(self_ptr self, cons
   std::vector<std::pair<std::uint32_t, std::string>> out;
   std::ifstream in{directory_of(self, id) / hello_file};
   std::uint32_t generation = 0;
-  for (std::string nonce; out.size() < hellos_kept && in >> generation >> nonce;)
+  for (std::string nonce; out.size() < limits::driver_hellos_kept && in >> generation >> nonce;)
     out.emplace_back(generation, from_hex(nonce));
   return out;
 }
@@ -118,7 +116,7 @@ caf::result<bool> keep_hello(self_ptr self, const log_hello& h) {
   auto all = hellos_of(self, h.log.id);
   all.insert(all.begin(), {h.generation, h.nonce});
   std::string text;
-  for (std::size_t i = 0; i < std::min(all.size(), hellos_kept); ++i)
+  for (std::size_t i = 0; i < std::min(all.size(), limits::driver_hellos_kept); ++i)
     text += concat({all[i].first, " ", to_hex(all[i].second), "\n"});
   if (auto error = write_file(system_disk(), directory_of(self, h.log.id) / hello_file, text))
     return failure_of(failed_to("what the driver is greeted with cannot be kept", error));
@@ -144,7 +142,7 @@ or_failure<read_tail> tail_of(const conversation_log& log, std::uint64_t generat
     read_tail out;
     bool seen = from == start;
     for (;;) {
-      auto batch = log.read(*at, page_bytes);
+      auto batch = log.read(*at, limits::conversation_page_bytes);
       if (!batch)
         return batch.failure();
       for (const auto& e : batch->entries) {
@@ -252,7 +250,7 @@ caf::result<log_pages_ptr> read(self_ptr self, const log_reading& r) {
     out->next = log.cursor(*tail);
     return log_pages_ptr{out};
   }
-  auto batch = log.read(at, page_bytes);
+  auto batch = log.read(at, limits::conversation_page_bytes);
   if (!batch)
     return failure_of(batch.failure());
   leave_damage(self, r.log.id, *batch);

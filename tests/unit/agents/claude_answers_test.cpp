@@ -74,7 +74,7 @@ TEST_CASE("an id that the agent uses again is another request with a name of its
   REQUIRE(stopped.size() == 1);
   CHECK(stopped[0].withdrawn().request_id() == "r/3");
   w.stream.end();
-  claude_stream next{w.stream.turns(), claude_stream::line_bytes_max, w.stream.take_names()};
+  claude_stream next{w.stream.turns(), limits::agent_line_bytes_max, w.stream.take_names()};
   test::introduce(next);
   auto said =
     next.read(json{{"type", "control_request"}, {"request_id", "r"}, {"request", {{"subtype", "can_use_tool"}, {"tool_name", "X"}}}}.dump() + "\n")
@@ -278,7 +278,7 @@ TEST_CASE("an id that comes again while it is open withdraws the request before 
 
 TEST_CASE("an id that is longer than any of the agent's own is refused and not kept") {
   world w;
-  const std::string id(claude_stream::native_id_bytes_max + 1, 'x');
+  const std::string id(limits::agent_request_id_bytes_max + 1, 'x');
   auto o = w.ask(id, json::object());
   CHECK(o.said.empty());
   CHECK(json::parse(o.to_agent)["response"]["subtype"] == "error");
@@ -301,7 +301,7 @@ TEST_CASE("an id of any content comes back to the agent as it was") {
 
 TEST_CASE("what a person would have to read is bounded in number and the agent is told") {
   world w;
-  for (std::size_t i = 0; i < claude_stream::open_max; ++i)
+  for (std::size_t i = 0; i < limits::agent_requests_open_max; ++i)
     CHECK(w.ask(std::to_string(i), json::object()).to_agent.empty());
   auto one_more = w.ask("more", json::object());
   CHECK(one_more.said.empty());
@@ -336,7 +336,7 @@ TEST_CASE("an interrupt withdraws first and its lines free whoever waits") {
 
 TEST_CASE("an interrupt reaches the agent however much it has not answered") {
   world w;
-  for (std::size_t i = 0; i < claude_stream::waiting_max; ++i)
+  for (std::size_t i = 0; i < limits::agent_wishes_waiting_max; ++i)
     CHECK_FALSE(w.stream.set(option(std::to_string(i), "m", "plan")).to_agent.empty());
   CHECK(test::story_of(w.stream.set(option("more", "m", "")).said) == lines{"option more: Too many options wait for the agent"});
   for (int i = 0; i < 1000; ++i)

@@ -168,7 +168,7 @@ TEST_CASE("of an endless text that is cut off the end is kept and the gap is sai
   w.ends(1);
   REQUIRE(w.said.front().notice().kind() == "gap");
   const auto kept = body_of(w.said).size();
-  CHECK(kept <= claude_stream::streamed_bytes_max);
+  CHECK(kept <= limits::agent_streamed_bytes_max);
   CHECK(w.said.front().notice().text().find(std::to_string(6 * limits::mib - kept)) != std::string::npos);
 }
 
@@ -293,7 +293,7 @@ TEST_CASE("lines that are no frames are said in part and not for ever") {
   CHECK(w.said[0].notice().text().find('\x1b') == std::string::npos);
   for (int i = 0; i < 1000; ++i)
     w.write("garbage\n");
-  CHECK(w.said.size() == claude_stream::notices_max);
+  CHECK(w.said.size() == limits::agent_notices_max);
 }
 
 TEST_CASE("garbage between the frames of a recording changes nothing but notices") {

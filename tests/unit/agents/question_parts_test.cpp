@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/base/limits.hpp"
+
 using namespace swarm::agents;
 using nlohmann::json;
 
@@ -30,7 +32,7 @@ TEST_CASE("a question has as many parts as an agent asks at once, each under a n
   CHECK(five[1].choices.at(0).description == "why a");
   const std::string begin(2'000, 'q');
   const auto alike = parts({asked(begin + "1"), asked(begin + "2"), asked(begin + "1")});
-  CHECK(alike[0].shown.size() == question_part_bytes_max);
+  CHECK(alike[0].shown.size() == swarm::limits::question_part_bytes_max);
   CHECK(alike[1].shown.ends_with(" (2)"));
   CHECK(alike[1].text.ends_with("2"));
   CHECK(alike[2].shown == alike[0].shown); // the same question
@@ -39,7 +41,7 @@ TEST_CASE("a question has as many parts as an agent asks at once, each under a n
 TEST_CASE("a long choice is meant by the begin that is shown, unless two begin so") {
   const std::string long_one(300, 'a');
   const auto p = parts(json::array({asked("?", {long_one + "1", "b"})})).at(0);
-  CHECK(p.choices[0].shown().size() == question_label_bytes_max);
+  CHECK(p.choices[0].shown().size() == swarm::limits::question_label_bytes_max);
   CHECK(p.meant_by(std::string{p.choices[0].shown()}) == long_one + "1");
   CHECK(p.meant_by("own words") == "own words");
   const auto two = parts(json::array({asked("?", {long_one + "1", long_one + "2"})})).at(0);

@@ -136,7 +136,7 @@ TEST_CASE("a pipe that nobody reads costs deltas, not items, and no memory") {
   std::size_t bytes = 0;
   for (const auto& f : w.all)
     bytes += f.has_delta() ? f.ByteSizeLong() : 0;
-  CHECK(bytes <= driver::outbox::passing_bytes_max);
+  CHECK(bytes <= limits::driver_passing_bytes_max);
   CHECK(item_bodies(w.kept) == "all of it");
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("a prompt above the bound is refused and the next one is taken") {
   f.mutable_prompt()->set_id(prompt_1);
   f.mutable_prompt()->set_generation(1);
   f.mutable_prompt()->set_text(std::string(50'000, 'x'));
-  for (std::size_t sent = 0; sent <= driver::prompt_table::bytes_max; sent += 50'000)
+  for (std::size_t sent = 0; sent <= limits::driver_prompt_bytes_max; sent += 50'000)
     w.tell(f);
   f.mutable_prompt()->set_last(true);
   w.tell(f);
@@ -725,7 +725,7 @@ TEST_CASE("a large prompt that the agent takes slowly does not keep the driver f
   w.agent_takes = false;
   for (int i = 0; i < 40; ++i)
     w.steer("33333333-3333-4333-8333-3333333333" + std::to_string(10 + i), std::string(40'000, 'x'));
-  CHECK(w.core.to_agent().size() > driver::core::unasked_bytes_max);
+  CHECK(w.core.to_agent().size() > limits::driver_unasked_bytes_max);
   CHECK(w.core.reads_agent());
 }
 
