@@ -2,6 +2,7 @@
 
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/domain/digest.hpp"
 #include "actors/domain/rules.hpp"
 
 namespace swarm::domain {
@@ -82,8 +83,6 @@ std::string key_for(const v1::ConversationRequest& r) {
     native = to_hex(sha256(r.native_id()));
   return "conversation/" + r.conversation_id() + "/" + std::to_string(r.generation()) + "/" + native;
 }
-
-constexpr std::size_t digest_bytes = 32;
 
 /// Only a conversation's node says what its agent asks, and for the driver that runs.
 std::optional<v1::Reply> check_agent(const transaction& tx, const v1::RequestApproval& r, approval::Kind what) {

@@ -9,6 +9,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/decide.hpp"
+#include "actors/domain/digest.hpp"
 #include "services/api/conversation_call.hpp"
 #include "services/api/conversation_service.hpp"
 #include "services/call/admitted_call.hpp"
@@ -18,8 +19,7 @@ namespace swarm {
 
 namespace {
 
-constexpr std::size_t part_bytes_max = 48 * limits::kib;
-constexpr std::size_t digest_bytes = 32;
+constexpr std::size_t part_bytes_max = limits::driver_part_bytes_max;
 
 template <class Request>
 std::optional<std::string> wrong_about(const Request& m) {
@@ -30,7 +30,7 @@ std::optional<std::string> wrong_about(const Request& m) {
 }
 
 std::optional<std::string> wrong_with(const v1::ReadBlobRequest& m) {
-  return m.digest().size() == digest_bytes ? wrong_about(m) : std::optional<std::string>{"a digest has 32 bytes"};
+  return m.digest().size() == domain::digest_bytes ? wrong_about(m) : std::optional<std::string>{"a digest has 32 bytes"};
 }
 
 std::optional<std::string> wrong_part(const v1::WriteBlobRequest& m) {

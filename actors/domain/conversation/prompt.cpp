@@ -3,6 +3,7 @@
 
 #include "actors/base/text.hpp"
 #include "actors/domain/conversation/rules.hpp"
+#include "actors/domain/digest.hpp"
 #include "actors/domain/sender_name.hpp"
 
 namespace swarm::domain {
@@ -13,7 +14,6 @@ using conversation = v1::Conversation; // for the names of its states
 using prompt_row = v1::Prompt;
 
 constexpr std::size_t title_begin_bytes = 96;
-constexpr std::size_t digest_bytes = 32;
 
 /// The first line that says something.
 std::string title_from(std::string_view prompt) {

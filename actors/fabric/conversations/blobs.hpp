@@ -1,5 +1,5 @@
-// The actor that keeps the blobs of conversations, and takes what is left of conversations or too old (blocking I/O, hence detached). Megabytes are
-// written and synced here, so that the logs never wait for them.
+// The actor that keeps the blobs of conversations. It also removes blobs that are too old and what conversations without a row have left. It is
+// detached because it blocks: it writes and syncs megabytes, so that the logs never wait for them.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ struct conversation_blobs_state {
 conversation_blobs_actor::behavior_type conversation_blobs(conversation_blobs_actor::stateful_pointer<conversation_blobs_state> self,
                                                            node_environment_ptr node, blobs_links links);
 
-/// Looks at all conversations' directories: takes blobs that nobody names, what is left of conversations without a row, and has old logs aged. A
-/// second one does not begin before the first is over.
+/// Looks at all conversations' directories: it removes blobs that nobody names and what conversations without a row have left, and has old logs
+/// aged. A second round does not begin before the first is over.
 void begin_round(conversation_blobs_actor::stateful_pointer<conversation_blobs_state> self);
 /// The conversation is deleted: closes its log, then removes its directory. It is refused from now on.
 void forget_conversation(conversation_blobs_actor::stateful_pointer<conversation_blobs_state> self, const std::string& id);

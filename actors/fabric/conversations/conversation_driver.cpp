@@ -10,7 +10,7 @@ namespace swarm::conversation_internal {
 
 namespace {
 
-/// Those who died with the driver find its newest answer to hello in the keeper's ring only as long as the ring has it.
+/// The next node that finds the driver dead needs its newest answer to hello, which the keeper's ring has only so long.
 std::uint64_t greeting_pause_bytes() { return limits::pty_ring_bytes() / 4; }
 
 v1::Principal this_node(self_ptr self) {

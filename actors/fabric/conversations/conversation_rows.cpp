@@ -35,7 +35,7 @@ void keep_approval(conversation_state& st, const v1::Approval& a) {
     st.approvals.erase(a.id());
 }
 
-/// Its pipe says it when it is read; else nobody does.
+/// The end of the driver is told by its pipe while that is read. Without a pipe it is told here.
 void on_spawn(self_ptr self, const v1::Spawn& s) {
   auto& st = self->state;
   if (s.id() != st.row.spawn_id())

@@ -6,6 +6,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/fabric/conversations/dialogue.hpp"
+#include "actors/fabric/conversations/dialogue_internal.hpp"
 
 namespace swarm {
 
@@ -33,8 +34,6 @@ std::string end_of(const std::string& text, std::size_t bytes) {
     ++from;
   return text.substr(from);
 }
-
-std::string head(std::string_view text, std::size_t bytes) { return std::string{utf8_prefix(text, bytes)}; }
 
 } // namespace
 

@@ -5,6 +5,7 @@
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/fabric/conversations/dialogue.hpp"
+#include "actors/fabric/conversations/dialogue_internal.hpp"
 
 namespace swarm {
 
@@ -26,15 +27,13 @@ v1::Approval::Kind kind_of(internal::Request::Kind k) {
 v1::ConversationItemKind item_kind(bool is_question) { return is_question ? v1::CONVERSATION_QUESTION : v1::CONVERSATION_PERMISSION; }
 
 /// "allow", "deny", a choice; or how it ended without one.
-std::string end_of(const v1::Approval& a) {
+std::string state_of(const v1::Approval& a) {
   if (!a.withdrawn().empty())
     return "withdrawn";
   if (a.decided_at_ms() == 0)
     return "asked";
   return a.decision().empty() ? "expired" : a.decision();
 }
-
-std::string head(std::string_view text, std::size_t bytes) { return std::string{utf8_prefix(text, bytes)}; }
 
 bool has_ended(const v1::Approval& a) { return a.decided_at_ms() != 0 && a.delivery() != v1::Approval::PENDING; }
 
@@ -186,7 +185,7 @@ void dialogue::write_request(const v1::Approval& a, std::int64_t at_ms, std::uin
   item.set_id(a.native_id());
   item.set_title(a.title());
   item.set_approval_id(a.id());
-  item.set_state(end_of(a));
+  item.set_state(state_of(a));
   if (item.state() == "asked") {
     item.set_body(a.body());
     item.set_media_type("application/json");

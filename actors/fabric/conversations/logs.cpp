@@ -10,6 +10,7 @@
 #include "actors/fabric/conversations/dialogue.hpp"
 #include "actors/runtime/defaults.hpp"
 #include "actors/runtime/tree.hpp"
+#include "actors/store/conversation/copy.hpp"
 
 namespace fs = std::filesystem;
 
@@ -22,7 +23,7 @@ using self_ptr = conversation_logs_actor::stateful_pointer<conversation_logs_sta
 constexpr std::size_t open_max = limits::pty_logs_open_max;
 constexpr auto hello_file = "hello";
 
-fs::path directory_of(self_ptr self, const std::string& id) { return self->state.node->facts.dir.root / "conversations" / id; }
+fs::path directory_of(self_ptr self, const std::string& id) { return conversations_of(self->state.node->facts.dir) / id; }
 
 log_options options_of(self_ptr self, const conversation_log_name& name) {
   log_options o;
@@ -216,7 +217,7 @@ void leave_damage(self_ptr self, const std::string& id, const log_batch& read) {
   entry.damaged_to = end;
 }
 
-/// Who reads from the oldest that is kept is told what is not.
+/// A reader that begins with the oldest entry that is kept hears why it does not get those before it.
 log_gap gap_at_begin(const conversation_log& log, const std::optional<log_gap>& next) {
   const auto start = log.start().offset;
   const auto& lost = log.opened().lost;
