@@ -367,7 +367,13 @@ inline constexpr std::size_t conversation_mail_bytes_max = 8 * mib;
 /// An agent that hears that nothing goes on beside its turns begins one more turn; one that has not by then has said everything.
 inline constexpr milliseconds conversation_last_turn = seconds{10};
 /// The node's judge of locks has one case of a conversation at a time: a second one would wait behind it.
-inline constexpr milliseconds lock_judge_patience = minutes{10};
+inline constexpr milliseconds lock_judge_patience = minutes{1};
+/// The node's lookers at locks' files, each a thread; of them of one scope: one that hangs does not keep the others.
+inline constexpr std::size_t lock_lookers_max = 8;
+inline constexpr std::size_t lock_lookers_of_scope_max = 2;
+/// Scopes that are looked through for where a tool writes, in pages, and those of them whose locks are read.
+inline constexpr std::size_t lock_scopes_looked_through_pages_max = 64;
+inline constexpr std::size_t lock_other_scopes_max = 16;
 /// More than the hook questions and answers that one driver may wait for.
 inline constexpr std::size_t lock_questions_max = 128;
 
