@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -231,5 +232,15 @@ public:
   std::vector<internal::FromDriver> kept; // each once
   std::uint64_t last_seq = 0;
 };
+
+/// A turn has begun.
+inline driver_world in_a_turn(driver::workplace at = {.directory = "/repo", .home = "/home/u"}) {
+  driver_world w{{.resume = {}, .generation = 1, .version = "1", .at = std::move(at)}};
+  w.hello();
+  w.prompt(prompt_1);
+  w.introduce();
+  w.begins(prompt_1);
+  return w;
+}
 
 } // namespace swarm::test

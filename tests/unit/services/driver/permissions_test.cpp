@@ -12,8 +12,8 @@
 
 using namespace swarm;
 using test::driver_world;
+using test::in_a_turn;
 using test::json;
-using test::prompt_1;
 using kind = internal::Permissions;
 namespace fs = std::filesystem;
 
@@ -34,15 +34,6 @@ struct scratch {
   scratch& operator=(const scratch&) = delete;
   fs::path path;
 };
-
-driver_world in_a_turn(driver::workplace at = {.directory = "/repo", .home = "/home/u"}) {
-  driver_world w{{.resume = {}, .generation = 1, .version = "1", .at = std::move(at)}};
-  w.hello();
-  w.prompt(prompt_1);
-  w.introduce();
-  w.begins(prompt_1);
-  return w;
-}
 
 void permit(driver_world& w, kind::Kind what, std::vector<std::string> allowed = {}, std::int64_t for_ms = 0) {
   internal::ToDriver f;
