@@ -356,9 +356,10 @@ void build_approvals(CLI::App& app, invocation& cli) {
   auto all = std::make_shared<bool>(false);
   auto follow = std::make_shared<bool>(false);
   auto who = std::make_shared<std::string>();
-  auto* one = option(app, "approval-id", *who, "only this one, with all of what is decided on", argument::approval);
-  auto* ended = flag(app, "--all", *all, "those that have ended, too");
-  flag(app, "--follow,-f", *follow, "go on with what is asked and decided, and ring the terminal's bell for each question; with --json a line each")
+  auto* one = option(app, "approval-id", *who, "show only this one, with all of its action", argument::approval);
+  auto* ended = flag(app, "--all", *all, "also list the newest that have ended");
+  flag(app, "--follow,-f", *follow,
+       "go on, show each approval that comes or ends, and ring the terminal's bell for each new one; with --json print a line for each")
     ->excludes(ended)
     ->excludes(one);
   on_run(app, cli, [all, follow, who, &cli] {
@@ -510,9 +511,10 @@ void build_decide(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<decide_options>();
   option(app, "approval-id", o->id, approval_words, argument::approval)->required();
   option(app, "choice", o->choice, "one of its options", argument::choice)->required();
-  option(app, "--digest", o->digest, "of the action that you have seen, as approvals --json shows it; without it this asks on a terminal");
-  option(app, "--message", o->message, "for the agent of a conversation, for instance why it is denied");
-  option(app, "--input", o->edited_input, "JSON in place of the input that is shown, with allow; for a conversation's tools");
+  option(app, "--digest", o->digest,
+         "the digest of the action that you have seen, as approvals --json shows it; without it decide asks on a terminal");
+  option(app, "--message", o->message, "words for the agent of a conversation, for instance why you deny");
+  option(app, "--input", o->edited_input, "with allow: JSON that replaces the input that you have seen; for a conversation's tools");
   option(app, "--answer", o->answers, "QUESTION=CHOICE, for a conversation's question with several parts (repeatable)");
   on_run(app, cli, [o, &cli] { return run_decide(cli, *o); });
 }

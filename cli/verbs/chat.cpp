@@ -112,8 +112,8 @@ void build_new(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<new_options>();
   words(*sub, "text", o->text, "the first prompt; without one the agent waits");
   option(*sub, "--harness", o->harness, "the agent (claude)", argument::driven);
-  option(*sub, "--directory", o->directory, "its working directory (the current one)", argument::directory);
-  option(*sub, "--title", o->title, "for lists (the begin of the prompt)");
+  option(*sub, "--directory", o->directory, "its working directory (default: the current one)", argument::directory);
+  option(*sub, "--title", o->title, "its title in lists (default: the beginning of the prompt)");
   option(*sub, "--label", o->label, "more tokens for its session's label");
   option(*sub, "--identity", cli.flags.identity, identity_words);
   option(*sub, "--env", o->variables, variable_words);
@@ -182,10 +182,10 @@ int run_list(invocation& cli, const list_options& o) {
 }
 
 void build_list(CLI::App& app, invocation& cli) {
-  auto* sub = app.add_subcommand("list", "the conversations of the scope");
+  auto* sub = app.add_subcommand("list", "list the conversations of the scope");
   auto o = std::make_shared<list_options>();
-  flag(*sub, "--all", o->all, "those that have ended, too");
-  flag(*sub, "--all-scopes", o->all_scopes, "those of every scope of this node");
+  flag(*sub, "--all", o->all, "also list those that have ended");
+  flag(*sub, "--all-scopes", o->all_scopes, "list those of every scope of this node");
   on_run(*sub, cli, [o, &cli] { return run_list(cli, *o); });
 }
 
@@ -265,9 +265,9 @@ void build_changes(CLI::App& app, invocation& cli) {
   constexpr row rows[] = {
     {"interrupt", "interrupt the turn; queued prompts stay queued",
      [](v1::Command& c, const std::string& id) { c.mutable_interrupt_conversation()->set_conversation_id(id); }},
-    {"stop", "end its agent; prompts that wait are not delivered",
+    {"stop", "end its agent; it gets none of the prompts that wait",
      [](v1::Command& c, const std::string& id) { c.mutable_stop_conversation()->set_conversation_id(id); }},
-    {"resume", "let its queue go on, or take prompts again after stop",
+    {"resume", "go on with its queue, or take prompts again after stop",
      [](v1::Command& c, const std::string& id) { c.mutable_resume_conversation()->set_conversation_id(id); }},
   };
   for (const auto& r : rows) {

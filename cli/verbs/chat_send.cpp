@@ -223,10 +223,10 @@ void build_chat_send(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<send_options>();
   auto* sub = of_conversation(app, "send", "queue a prompt; it becomes a turn of its own", o->who);
   words(*sub, "text", o->text, "the prompt");
-  flag(*sub, "--stdin", o->from_stdin, "the prompt is what comes in on standard input");
-  flag(*sub, "--steer", o->steer, "add the prompt to the running turn instead of the queue");
-  option(*sub, "--image", o->images, "an image that goes with it (repeatable)", argument::file);
-  option(*sub, "--file", o->files, "a file that goes with it (repeatable)", argument::file);
+  flag(*sub, "--stdin", o->from_stdin, "read the prompt from standard input");
+  flag(*sub, "--steer", o->steer, "add the prompt to the open turn instead of the queue");
+  option(*sub, "--image", o->images, "an image that goes with the prompt (repeatable)", argument::file);
+  option(*sub, "--file", o->files, "a file that goes with the prompt (repeatable)", argument::file);
   on_run(*sub, cli, [o, &cli] { return run_send(cli, *o); });
 }
 
@@ -234,11 +234,11 @@ void build_chat_prompts(CLI::App& app, invocation& cli) {
   auto conversation = std::make_shared<std::string>(), prompt = std::make_shared<std::string>();
   auto* again = of_conversation(
     app, "resend", "send a prompt again that is undeliverable, or whose outcome is unknown: then the agent may have acted on it", *conversation);
-  option(*again, "prompt", *prompt, "its id or the first characters of it; without it, the only one");
+  option(*again, "prompt", *prompt, "its id or the first characters of it (default: the only such prompt)");
   on_run(*again, cli, [conversation, prompt, &cli] { return run_resend(cli, *conversation, *prompt); });
 
   auto who = std::make_shared<std::string>();
-  auto* sub = of_conversation(app, "prompts", "what was sent to its agent, and what became of it", *who);
+  auto* sub = of_conversation(app, "prompts", "list its prompts, and what became of each", *who);
   on_run(*sub, cli, [who, &cli] { return run_prompts(cli, *who); });
 }
 

@@ -32,7 +32,7 @@ std::int64_t time_of(const agent_settings& s) {
 
 void add_options(CLI::App& app, agent_settings& s) {
   option(app, "--permissions", s.permissions, permissions_words, argument::permissions);
-  option(app, "--for", s.time, "how long auto holds: 30m, 2h; at most 8 h, which is the default");
+  option(app, "--for", s.time, "how long auto holds, such as 30m or 2h; at most 8 h (default: 8 h)");
   option(app, "--allow", s.allow, "allow this unasked: a tool's name, or TOOL(EXACT ARGUMENT) (repeatable)");
   option(app, "--model", s.model, "the model, as the agent names it");
   option(app, "--mode", s.mode,
@@ -88,9 +88,9 @@ int run_set(invocation& cli, const set_options& o) {
 
 void build_chat_set(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<set_options>();
-  auto* sub = of_conversation(app, "set", "what its agent may do unasked, its model and mode", o->who);
+  auto* sub = of_conversation(app, "set", "set what its agent may do unasked, its model and its mode", o->who);
   add_options(*sub, o->settings);
-  option(*sub, "--forget", o->forget, "ask again for what this has allowed (repeatable)", argument::pattern);
+  option(*sub, "--forget", o->forget, "take back this pattern, so that a person is asked again (repeatable)", argument::pattern);
   on_run(*sub, cli, [o, &cli] { return run_set(cli, *o); });
 }
 

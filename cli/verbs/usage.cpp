@@ -129,8 +129,8 @@ int run_usage(invocation& cli, const usage_options& o) {
 
 void build_usage(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<usage_options>();
-  option(app, "--since", o->since, "from this day (UTC) on: 2026-11-01, or 7d for today and the six days before; without it all that is kept");
-  flag(app, "--all-scopes", o->all_scopes, "of every scope of this node");
+  option(app, "--since", o->since, "count from this day (UTC) on: 2026-11-01, or 7d for today and the six days before (default: all that is kept)");
+  flag(app, "--all-scopes", o->all_scopes, "count every scope of this node");
   on_run(app, cli, [o, &cli] { return run_usage(cli, *o); });
 }
 
