@@ -57,6 +57,15 @@ void put_aside(transaction& tx, v1::Spawn& spawn) {
   tx.put(spawn);
 }
 
+/// Nobody is to do its task once more.
+void drop_retries(transaction& tx, const conversation& c) {
+  auto spawn = tx.get<v1::Spawn>(key(c.spawn_id()));
+  if (!spawn || spawn->retries_left() == 0)
+    return;
+  spawn->set_retries_left(0);
+  tx.put(*spawn);
+}
+
 void stop_waiting(transaction& tx, const conversation& c, const std::string& why) {
   // What the driver may have is told by the driver, or is unknown when that ends.
   for (auto& p : tx.find<prompt_row>({.scope = tx.scope(), .conversation_id = c.id(), .open = true}))
@@ -167,7 +176,8 @@ void end_driver_unstarted(transaction& tx, const conversation& c, const std::str
 
 void end_conversation(transaction& tx, conversation& c, const std::string& reason) {
   stop_waiting(tx, c, "the conversation was stopped");
-  settle_task(tx, c, turn_end::failed, "its conversation was stopped");
+  drop_retries(tx, c);
+  settle_task(tx, c, turn_end::failed, conversation_stopped);
   forget_oldest_ended(tx);
   c.set_state(conversation::ENDED);
   c.set_held(false);
@@ -259,8 +269,8 @@ v1::Reply stop_conversation(transaction& tx, const v1::StopConversation& s) {
     return no_conversation(s.conversation_id());
   if (c->state() == conversation::ENDED)
     return conversation_reply(std::move(*c));
+  end_driver_unstarted(tx, *c, "the conversation was stopped"); // first: a task that a driver may still take does not end
   end_conversation(tx, *c, s.reason());
-  end_driver_unstarted(tx, *c, "the conversation was stopped");
   return conversation_reply(std::move(*c));
 }
 

@@ -428,6 +428,8 @@ void driver_ended(transaction& tx, const v1::Spawn& s, bool has_run, const std::
     return;
   const auto why = how.empty() ? reason : how;
   lose_driver(tx, *c, why);
+  if (c->state() == conversation::ENDED)
+    settle_task(tx, *c, turn_end::failed, conversation_stopped); // one that its driver had not taken
   const bool lost = reason == host_lost;
   const bool is_wanted = c->state() == conversation::SUSPENDED && !c->held() && waits(underway(tx, *c));
   if (lost && c->state() != conversation::ENDED) {

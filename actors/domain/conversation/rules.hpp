@@ -101,7 +101,9 @@ std::optional<v1::Reply> check_room_for_conversation(const transaction&);
 std::optional<v1::Reply> check_driven(const std::string& harness);
 /// Stores a conversation of a driver that was ordered, and says so. `asked_for` false = its driver comes later.
 void put_started(transaction&, v1::Conversation&, const v1::Spawn&, bool asked_for, const std::optional<v1::Prompt>& first);
-/// Stops it: what waits is given back, what its agent asks is withdrawn.
+/// Of a task, why it failed.
+inline constexpr auto conversation_stopped = "its conversation was stopped";
+/// Stops it: what waits is given back, what its agent asks is withdrawn, and its task fails.
 void end_conversation(transaction&, v1::Conversation&, const std::string& reason);
 /// Ends the driver's order that no process has come of.
 void end_driver_unstarted(transaction&, const v1::Conversation&, const std::string& reason);

@@ -37,7 +37,7 @@ bool is_tried_again(transaction& tx, conversation& c, const v1::Task& task) {
   auto spawn = tx.get<v1::Spawn>(key(c.spawn_id()));
   const auto waiting = underway(tx, c);
   const bool waits = std::any_of(waiting.begin(), waiting.end(), [&](const auto& p) { return is_instruction(c, p); });
-  if (!spawn || spawn->retries_left() == 0 || c.state() == conversation::ENDED || c.held() || waits || is_queue_full(tx, c))
+  if (!spawn || spawn->retries_left() == 0 || c.state() == conversation::ENDED || !is_here(tx, c) || c.held() || waits || is_queue_full(tx, c))
     return false;
   spawn->set_retries_left(spawn->retries_left() - 1);
   tx.put(*spawn);

@@ -288,6 +288,63 @@ TEST_CASE("a turn that fails, an agent that ends and a driver that ends in its t
   failed([](auto& w, auto& id) { w.stop(id); });
 }
 
+TEST_CASE("a conversation that is stopped fails its task at once and does not have it done once more") {
+  const auto stopped = [](auto until) {
+    work_world w;
+    auto cmd = w.dispatching();
+    cmd.mutable_dispatch()->set_retries(1);
+    const auto r = w.reply(cmd).dispatch();
+    w.task_id = r.task().id();
+    const auto id = r.spawn().conversation_id();
+    until(w, id);
+    CHECK_FALSE(domain::is_terminal(w.task().status()));
+    w.stop(id);
+    CHECK(w.state(id) == conversation::ENDED);
+    if (w.driver(id).status() == v1::Spawn::STARTING)
+      w.ended(id, "killed");
+    CHECK(w.task().status() == v1::FAILED);
+    CHECK(w.task().result() == "its conversation was stopped");
+    CHECK(w.row(id).queued() == 0);
+  };
+  SUBCASE("in a turn") {
+    stopped([](auto& w, auto& id) { w.begin(id, "1"); });
+  }
+  SUBCASE("while it waits for what runs beside its turns") {
+    stopped([](auto& w, auto& id) {
+      w.begin(id, "1");
+      w.beside(id, 1);
+      w.reply(w.ending(id, "1"));
+    });
+  }
+  SUBCASE("before its driver is started") {
+    stopped([](auto&, auto&) {});
+  }
+  SUBCASE("while its driver is being started") {
+    stopped([](auto& w, auto& id) {
+      auto starting = w.by_node();
+      starting.mutable_spawn_starting()->set_spawn_id(w.row(id).spawn_id());
+      starting.mutable_spawn_starting()->set_attempt(1);
+      starting.mutable_spawn_starting()->set_pid(7);
+      w.reply(starting);
+    });
+  }
+}
+
+TEST_CASE("in a store that was copied to another node the task of a conversation fails and is not done once more") {
+  work_world w;
+  auto cmd = w.dispatching();
+  cmd.mutable_dispatch()->set_retries(1);
+  const auto r = w.reply(cmd).dispatch();
+  w.task_id = r.task().id();
+  const auto id = r.spawn().conversation_id();
+  w.begin(id, "1");
+  w.in.node_id = "node-2";
+  w.sweep();
+  CHECK(w.state(id) == conversation::LOST);
+  CHECK(w.task().status() == v1::FAILED);
+  CHECK(w.row(id).queued() == 0);
+}
+
 TEST_CASE("an agent that cannot be started or takes no prompt fails the task, and the instruction is taken back") {
   work_world w;
   auto id = w.dispatch();
