@@ -273,13 +273,26 @@ void announce(transaction& tx, const v1::Approval& a) {
             {"deadline_ms", a.deadline_ms()}});
 }
 
+/// The session that has asked, of a question that is answered by mail, too.
+std::optional<v1::Session> asker_with_mail(const transaction& tx, const v1::Approval& a) {
+  if (a.kind() != approval::QUESTION || !a.conversation_id().empty() || a.requested_by().kind() != v1::Principal::SESSION)
+    return std::nullopt;
+  auto asker = tx.get<v1::Session>(key(a.requested_by().id()));
+  return asker && asker->scope() == tx.scope() ? std::move(asker) : std::nullopt;
+}
+
+std::string answer_text(const v1::Approval& a) { return "Your question \"" + a.title() + "\" is answered: " + a.decision(); }
+
 /// The asker may be idle: its answer comes as mail, too.
 void tell_asker(transaction& tx, const v1::Approval& a) {
-  if (a.kind() != approval::QUESTION || !a.conversation_id().empty() || a.requested_by().kind() != v1::Principal::SESSION)
-    return;
-  const auto asker = tx.get<v1::Session>(key(a.requested_by().id()));
-  if (asker && asker->scope() == tx.scope())
-    prompt(tx, "operator", asker->id(), "Your question \"" + a.title() + "\" is answered: " + a.decision(), {}, waking::at_idle, false);
+  if (const auto asker = asker_with_mail(tx, a))
+    prompt(tx, "operator", asker->id(), answer_text(a), {}, waking::at_idle, false);
+}
+
+/// The call that waited has brought the answer: the mail would say it a second time.
+void take_answer_back(transaction& tx, const v1::Approval& a) {
+  if (const auto asker = asker_with_mail(tx, a); asker && !a.decision().empty())
+    take_mail_back(tx, {.recipient = asker->id(), .content = answer_text(a), .sent_at_ms = a.decided_at_ms()});
 }
 
 } // namespace
@@ -355,6 +368,8 @@ v1::Reply withdraw_approval(transaction& tx, const v1::WithdrawApproval& w) {
   if (a->decided_at_ms() == 0) {
     withdraw(tx, *a, w.reason().empty() ? "its asker has withdrawn it" : w.reason());
     follow_agent_requests(tx, a->conversation_id());
+  } else if (is_askers) {
+    take_answer_back(tx, *a);
   }
   return approval_reply(std::move(*a));
 }

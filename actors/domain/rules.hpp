@@ -169,6 +169,13 @@ std::string conversation_at(const transaction&, const std::string& session_id);
 /// Makes the message a prompt and marks it read, when its recipient is a conversation's agent. False = it is mail. The row is the caller's to store.
 bool mail_becomes_prompt(transaction&, v1::Message&);
 
+struct operators_mail {
+  std::string recipient, content;
+  std::int64_t sent_at_ms = 0;
+};
+/// Its recipient knows it from elsewhere: it counts as read, and as a prompt that waits as taken. Nothing once the recipient has got it.
+void take_mail_back(transaction&, const operators_mail&);
+
 /// Only people let a new conversation do something unasked.
 std::optional<v1::Reply> check_loosening(const transaction&, v1::Conversation::Permissions);
 /// The permissions, counted from now; ASK for unspecified ones.

@@ -61,6 +61,21 @@ asked ask(const tool_call& call) {
 
 tool_result told(const asked& what) { return what.refusal.empty() ? said(question(what.approval)) : said_error(what.refusal); }
 
+/// An answer that is told here is mail no more: it would be the agent's next turn. What cannot be taken back is told twice.
+tool_result told_here(const tool_call& call, const asked& what) {
+  if (what.refusal.empty() && !what.approval.decision().empty()) {
+    auto command = call.command();
+    command.mutable_withdraw_approval()->set_approval_id(what.approval.id());
+    try {
+      call.node.execute(command);
+    } catch (const call_failed& f) {
+      if (f.exit_status == code::interrupted)
+        throw;
+    }
+  }
+  return told(what);
+}
+
 /// Until it is decided, or as long as a program waits for a tool.
 tool_result await_answer(const tool_call& call, asked what) {
   const auto until = call.process.boot_ms() + limits::ask_person_wait.count();
@@ -83,7 +98,7 @@ tool_result await_answer(const tool_call& call, asked what) {
       throw;
     // The question is stored: an error of the call would have it asked again under another id.
   }
-  return told(what);
+  return told_here(call, what);
 }
 
 tool_outcome ask_person(const tool_call& call) {
@@ -91,7 +106,7 @@ tool_outcome ask_person(const tool_call& call) {
     return said_error("Pass title to ask a question, or the id of one that you have asked to wait for its answer");
   auto what = call.given("id") ? look(call, call.text("id")) : ask(call);
   if (!what.refusal.empty() || what.approval.decided_at_ms() != 0)
-    return told(what);
+    return told_here(call, what);
   return tool_waiting{[what](const tool_call& later) { return await_answer(later, what); }, [what](const std::string&) { return told(what); }};
 }
 
@@ -115,8 +130,8 @@ std::vector<tool> person_tools() {
   return {
     {.name = "ask_person",
      .description =
-       "Ask a person a question with a few answers to choose from. Waits at most 50 seconds; while state is open, call it again with the id. The "
-       "answer also comes as a message.",
+       "Ask a person a question with a few answers to choose from. Waits at most 50 seconds; while state is open, call it again with the id, or go "
+       "on: an answer that no call waits for comes as a message.",
      .input_schema = ask_person_schema(),
      .annotations = {{"readOnlyHint", false}, {"idempotentHint", false}, {"openWorldHint", false}},
      .run = ask_person},

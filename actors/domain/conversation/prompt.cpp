@@ -289,6 +289,25 @@ bool mail_becomes_prompt(transaction& tx, v1::Message& m) {
   return true;
 }
 
+void take_mail_back(transaction& tx, const operators_mail& known) {
+  const auto is_it = [&](const v1::Message& m) {
+    return m.sender() == "operator" && m.content() == known.content && m.created_at_ms() == known.sent_at_ms;
+  };
+  auto c = conversation_for(tx, known.recipient);
+  for (auto& p : c ? underway(tx, *c) : std::vector<prompt_row>{}) {
+    const auto m = p.message_id().empty() ? std::nullopt : tx.get<v1::Message>(key(p.scope(), std::stoull(p.message_id())));
+    if (p.state() != prompt_row::QUEUED || !m || !is_it(*m))
+      continue;
+    move_prompt(tx, p, prompt_row::CONSUMED, "its agent had the answer from its own call");
+    put_changed(tx, *c);
+  }
+  for (auto& m : tx.find<v1::Message>({.scope = tx.scope(), .recipient = known.recipient, .read = false}))
+    if (is_it(m)) {
+      m.set_read(true);
+      tx.put(std::move(m));
+    }
+}
+
 std::string conversation_at(const transaction& tx, const std::string& session_id) {
   const auto c = conversation_for(tx, session_id);
   return c ? c->id() : std::string{};

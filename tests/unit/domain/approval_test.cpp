@@ -120,6 +120,25 @@ TEST_CASE("an answer reaches the session that has asked as mail") {
   CHECK(mail[0].content() == "Your question \"Which colour?\" is answered: green");
 }
 
+TEST_CASE("an answer that its asker has got from its own call is no mail any more, and no other mail goes with it") {
+  domain_world w;
+  const auto s = w.session(), peer = w.session({}, 101);
+  const auto unread = [&] { return w.rows.rows<v1::Message>({.scope = "s", .recipient = s, .read = false}).size(); };
+  const auto a = w.reply(question(s)).approval();
+  w.run(decision(a, "green"));
+  w.pass(1);
+  const auto again = w.reply(question(s)).approval();
+  w.run(decision(again, "green"));
+  REQUIRE(unread() == 2);
+  CHECK(code(w.reply(withdrawal(as_session(peer), a))) == v1::Refusal::NOT_FOUND);
+  w.reply(withdrawal(domain_world::command(), a)); // a person does not say that the asker knows
+  REQUIRE(unread() == 2);
+  CHECK(w.reply(withdrawal(as_session(s), a)).approval().decision() == "green");
+  CHECK(unread() == 1);
+  w.reply(withdrawal(as_session(s), a));
+  CHECK(unread() == 1);
+}
+
 TEST_CASE("one request key makes one approval and another action under it withdraws the first") {
   domain_world w;
   auto keyed = [](v1::Command cmd, const std::string& body) {

@@ -182,6 +182,42 @@ TEST_CASE("mail to the agent of a conversation is its next prompt and read at on
   CHECK(has_event(w.run(taken), "message.read"));
 }
 
+TEST_CASE("an answer that the agent's own call has brought is no prompt, and one that the agent has got stays one") {
+  conversation_world w;
+  auto id = w.running();
+  const auto agent = domain_world::by(v1::Principal::SESSION, w.row(id).session_id());
+  const auto answered = [&] {
+    auto cmd = agent;
+    auto& r = *cmd.mutable_request_approval();
+    r.set_subject("session/" + agent.principal().id());
+    r.set_kind(v1::Approval::QUESTION);
+    r.set_title("Deploy now?");
+    r.add_options("yes");
+    const auto a = w.reply(cmd).approval();
+    w.reply(w.deciding(a, "yes"));
+    return a;
+  };
+  const auto knows = [&](const v1::Approval& a) {
+    auto cmd = agent;
+    cmd.mutable_withdraw_approval()->set_approval_id(a.id());
+    w.reply(cmd);
+  };
+  const auto known = answered();
+  auto said = w.prompts(id).back();
+  REQUIRE(said.text().find("is answered: yes") != std::string::npos);
+  REQUIRE(w.row(id).queued() == 1);
+  knows(known);
+  CHECK(w.prompt(said.id()).state() == prompt_row::CONSUMED);
+  CHECK(w.row(id).queued() == 0);
+  w.reply(w.turn_end(id, "1"));
+  w.pass(1);
+  const auto late = answered();
+  said = w.prompts(id).back();
+  w.send(id, said.id());
+  knows(late);
+  CHECK(w.prompt(said.id()).state() == prompt_row::SENDING);
+}
+
 TEST_CASE("mail that is not to wake anybody stays mail") {
   conversation_world w;
   auto id = w.idle();
