@@ -29,13 +29,16 @@ constexpr right whoever_has_a_command{
   .all = {p::OPERATOR, p::SESSION, p::NODE, p::AGENT},
   .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
+// What a session sees of them is its own: so an orphan is refused, and not shown a list in which they are missing.
 constexpr right who_reads_approvals{
-  .all = {p::OPERATOR, p::SESSION, p::NODE},
+  .all = {p::OPERATOR, p::NODE},
+  .own = {p::SESSION},
   .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
 constexpr right who_reads_conversations{
-  .all = {p::OPERATOR, p::SESSION, p::NODE},
-  .with = {{{p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
+  .all = {p::OPERATOR, p::NODE},
+  .own = {p::SESSION},
+  .with = {{{p::SESSION, "chat"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
 constexpr right who_reads_usage{
   .all = {p::OPERATOR, p::NODE},

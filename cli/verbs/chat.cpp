@@ -132,6 +132,7 @@ struct list_options {
 std::vector<v1::Conversation> conversations_of(const invocation& cli, const list_options& o) {
   std::vector<v1::Conversation> out;
   const auto scopes = o.all_scopes ? all_scopes(cli, "chat list") : std::vector{cli.scope()};
+  std::size_t refused = 0;
   for (const auto& scope : scopes) {
     auto q = cli.query();
     q.set_scope(scope);
@@ -141,7 +142,7 @@ std::vector<v1::Conversation> conversations_of(const invocation& cli, const list
       auto rows = all_rows<v1::Conversation>(cli, std::move(q));
       std::move(rows.begin(), rows.end(), std::back_inserter(out));
     } catch (const failure& f) {
-      if (scopes.size() == 1 || f.exit_status != code::refused)
+      if (++refused == scopes.size() || f.exit_status != code::refused)
         throw;
       cli.io().error("swarmctl chat list: " + scope + ": " + f.what());
     }

@@ -101,6 +101,28 @@ TEST_CASE("a daemon that a worker forked twice into a session of its own is not 
   CHECK(is_running(pid));
 }
 
+TEST_CASE("a script in the background whose parent has ended is told that it sees no approvals and no conversations") {
+  test_node node;
+  REQUIRE(node.ctl({"up"}).status == 0);
+  const auto file = node.work() + "/verdict";
+  std::string asks;
+  for (const char* verb : {"approvals", "approvals --json", "approvals --follow", "chat list", "chat list --all-scopes", "chat read 12345678"})
+    asks += ctl() + " " + verb + " 2>&1; echo status $?; ";
+  const auto script =
+    "( while kill -0 $$; do sleep 0.05; done; ( " + asks + ") > " + file + ".new; mv " + file + ".new " + file + " ) > /dev/null 2>&1 < /dev/null &";
+  child_process{{"/usr/bin/setsid", "-w", "/bin/sh", "-c", script}, node.env(), node.work(), ""}.finish();
+  REQUIRE(eventually([&] { return fs::exists(file); }));
+  const auto said = file_text(file);
+  CAPTURE(said);
+  std::size_t refused = 0, told = 0;
+  for (auto at = said.find("status 1\n"); at != said.npos; at = said.find("status 1\n", at + 1))
+    ++refused;
+  for (auto at = said.find("Nobody who could be asked"); at != said.npos; at = said.find("Nobody who could be asked", at + 1))
+    ++told;
+  CHECK(refused == 6);
+  CHECK(told >= 6);
+}
+
 TEST_CASE("a daemon that outlives its worker gets no rights by it") {
   test_node node;
   REQUIRE(node.ctl({"up"}).status == 0);
