@@ -302,11 +302,32 @@ void leave_body_out(v1::Approval& row) {
   row.clear_body();
 }
 
+/// Few are, of the many that a conversation has asked for.
+v1::Answer underway_approvals(const question& q, const std::string& conversation_id) {
+  v1::Answer a;
+  auto& out = *a.mutable_approvals();
+  approval_filter f;
+  f.scope = q.scope();
+  f.conversation_id = conversation_id;
+  std::size_t bytes = 0;
+  for (auto& row : q.rows.rows<v1::Approval>(f)) {
+    if (!q.sees(row) || (row.decided_at_ms() != 0 && row.delivery() != v1::Approval::PENDING))
+      continue;
+    if (bytes >= limits::page_encoded_bytes_max / 2)
+      leave_body_out(row);
+    bytes += row.ByteSizeLong();
+    *out.add_approvals() = shown_approval(std::move(row));
+  }
+  return a;
+}
+
 } // namespace
 
 v1::Answer list_approvals(const question& q, const v1::ListApprovals& c) {
   if (!c.id().empty())
     return one_approval(q, c.id());
+  if (!c.conversation_id().empty())
+    return underway_approvals(q, c.conversation_id());
   v1::Answer a;
   auto& out = *a.mutable_approvals();
   approval_filter f;

@@ -104,7 +104,7 @@ void load_approvals(self_ptr self, const log_state_ptr& log, std::vector<std::st
 /// That is also what the log has asked longer ago than was read, and what was committed and not logged.
 void load_approvals_of(self_ptr self, const log_state_ptr& log) {
   ask_rows(
-    self, [](v1::Query& x) { x.mutable_list_approvals(); },
+    self, [self](v1::Query& x) { x.mutable_list_approvals()->set_conversation_id(self->state.place.id); },
     [self, log](const v1::Answer& a) {
       std::set<std::string> ids;
       for (const auto& [id, item] : log->tail.asked)
@@ -112,7 +112,7 @@ void load_approvals_of(self_ptr self, const log_state_ptr& log) {
       if (!log->tail.last_request.empty())
         ids.insert(log->tail.last_request);
       for (const auto& row : a.approvals().approvals())
-        if (row.conversation_id() == self->state.place.id && is_underway(self->state, row))
+        if (is_underway(self->state, row))
           ids.insert(row.id());
       load_approvals(self, log, {ids.begin(), ids.end()});
     });

@@ -1,6 +1,8 @@
 // What the agents of conversations ask people, and how the decisions come to them.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
 #include "tests/unit/domain/conversation/conversation_world.hpp"
@@ -209,6 +211,32 @@ TEST_CASE("a device with the grant chat reads what agents of conversations ask, 
   CHECK(seen.approvals(0).id() == asked.id());
   q.mutable_principal()->add_grants("approve");
   CHECK(domain::answer(q, w.rows, w.in).approvals().approvals_size() == 2);
+}
+
+TEST_CASE("what a conversation waits for is found, however much was asked since") {
+  conversation_world w;
+  const auto id = w.running(), other = w.running();
+  const auto open = w.ask(id, "open"), decided = w.ask(id, "decided"), delivered = w.ask(id, "delivered");
+  w.reply(w.deciding(decided));
+  w.reply(w.deciding(delivered));
+  w.deliver(delivered, v1::Approval::DELIVERED);
+  w.ask(other);
+  auto newer = w.approval(delivered.id());
+  newer.set_conversation_id(other);
+  newer.set_created_at_ms(w.in.now_ms + 1);
+  for (std::size_t n = 0; n <= limits::page_rows_max; ++n) {
+    newer.set_id("newer-" + std::to_string(n));
+    w.rows.put(newer);
+  }
+  v1::Query q;
+  q.set_scope("s");
+  q.mutable_principal()->set_kind(v1::Principal::NODE);
+  q.mutable_list_approvals()->set_conversation_id(id);
+  std::set<std::string> found;
+  const auto answer = domain::answer(q, w.rows, w.in);
+  for (const auto& a : answer.approvals().approvals())
+    found.insert(a.id());
+  CHECK(found == std::set<std::string>{open.id(), decided.id()});
 }
 
 TEST_CASE("agents have a quota of their own for what they ask") {
