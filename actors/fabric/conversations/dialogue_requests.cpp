@@ -35,6 +35,21 @@ std::string state_of(const v1::Approval& a) {
   return a.decision().empty() ? "expired" : a.decision();
 }
 
+/// The choices of a question, if a person can tell them apart as they are shown; else it is answered part by part.
+std::vector<std::string> options_of(const internal::Request& r) {
+  if (r.kind() != internal::Request::QUESTION)
+    return {};
+  std::vector<std::string> by_parts{"answer", "deny"}, out;
+  if (r.choices_size() != 1 || r.choices(0).options().empty() || r.choices(0).options_size() > static_cast<int>(limits::approval_choices_max))
+    return by_parts;
+  for (const auto& option : r.choices(0).options()) {
+    out.push_back(head(option, limits::approval_choice_bytes_max));
+    if (out.back().empty() || std::find(out.begin(), out.end() - 1, out.back()) != out.end() - 1)
+      return by_parts;
+  }
+  return out;
+}
+
 bool has_ended(const v1::Approval& a) { return a.decided_at_ms() != 0 && a.delivery() != v1::Approval::PENDING; }
 
 } // namespace
@@ -116,12 +131,8 @@ void dialogue::ask_person(const driver& f, std::string body) {
     ask_now.set_body(body);
   }
   ask_now.set_request_key(concat({"conversation/", row_.id(), "/", generation_, "/", to_hex(sha256(r.id())).substr(0, 32)}));
-  if (r.kind() == internal::Request::QUESTION && r.choices_size() == 1)
-    for (const auto& option : r.choices(0).options())
-      ask_now.add_options(head(option, limits::approval_choice_bytes_max));
-  if (r.kind() == internal::Request::QUESTION && r.choices_size() != 1)
-    for (const auto* option : {"answer", "deny"})
-      ask_now.add_options(option);
+  for (auto& option : options_of(r))
+    ask_now.add_options(std::move(option));
   auto& of = *ask_now.mutable_conversation();
   of.set_conversation_id(row_.id());
   of.set_generation(generation_);

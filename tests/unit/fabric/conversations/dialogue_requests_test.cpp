@@ -67,6 +67,34 @@ TEST_CASE("a decision that the driver refuses has its request end in the log, an
   CHECK(w.commands[2].request_approval().request_key() != w.commands[0].request_approval().request_key());
 }
 
+TEST_CASE("a question whose choices cannot be told apart as they are shown is asked all the same and answered part by part") {
+  const auto options_for = [](const std::vector<std::string>& labels) {
+    told_world w;
+    w.begin();
+    w.connect();
+    auto f = request("q", "{}");
+    f.mutable_request()->set_kind(internal::Request::QUESTION);
+    auto& part = *f.mutable_request()->add_choices();
+    part.set_question("Which?");
+    for (const auto& label : labels)
+      part.add_options(label);
+    w.says(f);
+    REQUIRE(w.commands.size() == 1);
+    const auto& asked = w.commands[0].request_approval().options();
+    return std::vector<std::string>{asked.begin(), asked.end()};
+  };
+  const std::vector<std::string> by_parts{"answer", "deny"};
+  const std::string same(limits::approval_choice_bytes_max, 'x');
+  CHECK(options_for({"red", "blue"}) == std::vector<std::string>{"red", "blue"});
+  CHECK(options_for({same + "1", "blue"}) == std::vector<std::string>{same, "blue"});
+  CHECK(options_for({same + "1", same + "2"}) == by_parts);
+  CHECK(options_for({"red", "red"}) == by_parts);
+  CHECK(options_for({"red", ""}) == by_parts);
+  CHECK(options_for({}) == by_parts);
+  CHECK(options_for(std::vector<std::string>(limits::approval_choices_max, "x")) == by_parts);
+  CHECK(options_for({"1", "2", "3", "4", "5", "6", "7", "8", "9"}) == by_parts);
+}
+
 TEST_CASE("the body of a large request is a blob that the approval names") {
   told_world w;
   w.begin();
