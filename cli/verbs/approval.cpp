@@ -311,8 +311,7 @@ private:
 };
 
 int run_approvals(invocation& cli, bool all) {
-  const auto scopes = scopes_asked(cli);
-  const auto found = approvals_of(cli, scopes, {.open_only = !all, .viewer = cli.named_actor_id()});
+  const auto found = approvals_of(cli, scopes_asked(cli), {.open_only = !all, .viewer = cli.named_actor_id()});
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& a : found)
@@ -321,9 +320,9 @@ int run_approvals(invocation& cli, bool all) {
     return code::ok;
   }
   if (found.empty())
-    cli.io().line(scopes.size() == 1 && scopes.front() == cli.scope() ? none_in_scope(cli, all ? "approvals" : "open approvals")
-                  : all                                               ? "(no approvals)"
-                                                                      : "(no open approvals)");
+    cli.io().line(!asks_everywhere(cli) ? none_in_scope(cli, all ? "approvals" : "open approvals")
+                  : all                 ? "(no approvals in any scope)"
+                                        : "(no open approvals in any scope)");
   // Those are a state of the task, without a row here.
   if (found.empty() && !all_tasks(cli, {v1::APPROVAL_REQUIRED}, true).empty())
     cli.io().line("tasks wait for approval; see: swarmctl tasks --status approval_required, then: swarmctl approve TASK");
@@ -332,10 +331,11 @@ int run_approvals(invocation& cli, bool all) {
   return code::ok;
 }
 
-/// A whole id is found in every scope that the caller may ask; its beginning means one of this scope only.
+/// In every scope that the list shows, also by the beginning of its id.
 std::optional<v1::Approval> approval_found(const invocation& cli, const std::string& who, std::string& id) {
-  id = approval_named(cli, who);
-  auto found = approvals_of(cli, id == who ? scopes_asked(cli) : std::vector{cli.scope()}, {.id = id});
+  const auto scopes = scopes_asked(cli);
+  id = approval_named(cli, who, scopes);
+  auto found = approvals_of(cli, scopes, {.id = id});
   return found.empty() ? std::nullopt : std::optional{std::move(found.front())};
 }
 

@@ -156,11 +156,11 @@ std::vector<v1::Approval> open_approvals(const invocation& cli, const std::strin
   return all_rows<v1::Approval>(cli, std::move(q));
 }
 
-std::string approval_named(const invocation& cli, const std::string& who) {
+std::string approval_named(const invocation& cli, const std::string& who, const std::vector<std::string>& scopes) {
   if (who.size() == full_id_bytes)
     return who;
-  const auto open = open_approvals(cli, cli.scope());
   if (who == last_word) {
+    const auto open = open_approvals(cli, cli.scope());
     auto mine = made_here(cli, kind_of_thing::approval);
     for (const auto& a : open)
       if (a.id() == mine)
@@ -177,10 +177,19 @@ std::string approval_named(const invocation& cli, const std::string& who) {
       if (a.id() == who || (who.size() >= limits::id_prefix_min && a.id().starts_with(who)))
         found.insert(a.id());
   };
-  look_at(open);
-  auto q = cli.query();
-  q.mutable_list_approvals();
-  look_at(cli.ask(q).approvals().approvals());
+  for (const auto& scope : scopes) {
+    try {
+      look_at(open_approvals(cli, scope));
+      auto newest = cli.query();
+      newest.set_scope(scope);
+      newest.mutable_list_approvals();
+      const auto answer = cli.ask(newest);
+      look_at(answer.approvals().approvals());
+    } catch (const failure& f) {
+      if (scopes.size() == 1 || f.exit_status != code::refused)
+        throw;
+    }
+  }
   if (found.size() > 1)
     throw several("approval", who, joined({found.begin(), found.end()}));
   // For a word that names no approval, the node's refusal explains why.

@@ -30,7 +30,8 @@ std::string task_named(const invocation&, const std::string& who);
 std::vector<std::string> tasks_named(const invocation&, const std::vector<std::string>& words);
 /// task_named(), or empty for an empty word.
 std::string optional_task(const invocation&, const std::string& who);
-std::string approval_named(const invocation&, const std::string& who);
+/// Of the approvals of these scopes; a scope that cannot be asked does not hide the others. `@last` is of this scope.
+std::string approval_named(const invocation&, const std::string& who, const std::vector<std::string>& scopes);
 /// The conversation: a full id is looked for in every scope that the caller may ask, its beginning in this one.
 v1::Conversation conversation_named(const invocation&, const std::string& who);
 

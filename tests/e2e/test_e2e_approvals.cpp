@@ -86,7 +86,7 @@ TEST_CASE("an answer that no call waits for is mail until a call asks for it") {
   CHECK(ann.call("poll_messages").text().find("is answered") == std::string::npos);
 }
 
-TEST_CASE("a person sees and decides the questions of every scope from any directory, by the whole id") {
+TEST_CASE("a person sees and decides the questions of every scope from any directory, by the first characters of the id") {
   test_node node;
   node.start();
   asking_agent ann{node};
@@ -98,8 +98,12 @@ TEST_CASE("a person sees and decides the questions of every scope from any direc
   run_options there;
   there.directory = elsewhere.string();
   CHECK(node.ctl_json({"approvals"}, there).size() == 1);
-  CHECK(node.ctl({"decide", id.substr(0, 8), "red", "--digest", shown.at("digest")}, there).status == 1);
-  CHECK(node.ctl({"decide", id, "red", "--digest", shown.at("digest")}, there).status == 0);
+  const auto one = id.substr(0, 8);
+  CHECK(node.ctl_json({"approvals", one}, there).at(0).at("id") == id);
+  // Who names another scope means an approval of that.
+  CHECK(node.ctl({"decide", one, "red", "--digest", shown.at("digest"), "--scope", elsewhere.string()}, there).status == 1);
+  CHECK(node.ctl({"decide", one, "red", "--digest", shown.at("digest")}, there).status == 0);
+  CHECK(node.ctl({"approvals"}, there).out == "(no open approvals in any scope)\n");
 }
 
 TEST_CASE("what a session asks a person is seen by no other session") {
