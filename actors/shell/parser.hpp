@@ -108,6 +108,15 @@ private:
   void perform_here(word_list words);
   void run_program(const std::string& name, word_list words);
   void run_patch(word_list words);
+  // programs.cpp
+  bool run_file_program(const std::string& name, word_list words);
+  void add_below(const std::string& directory, const std::string& name);
+  void make_directories(word_list operands);
+  void mark(word_list words);
+  void curl(word_list words);
+  void wget(word_list words);
+  void tar(word_list words);
+  void rsync(word_list words);
   std::size_t skip_wrapper(const std::string& name, word_list words);
   bool take_wrapper_option(const std::string& name, const std::string& option, const word& value, word_list rest);
   void change_directory(word_list words);
@@ -115,8 +124,10 @@ private:
   void pop_directory(word_list words);
   void git(word_list words);
   void git_checkout(word_list words, std::size_t from);
+  void add_pathspecs(word_list list, std::size_t from);
   void patch(const arguments&, int strip, const word* file, const std::string& base);
   void copy(const arguments&, bool sources_too, bool tree);
+  void link(word_list words);
   void shell(word_list words);
 
   std::optional<std::string> absolute(const std::string& path) const;

@@ -153,6 +153,19 @@ void script::copy(const arguments& args, bool sources_too, bool tree) {
   }
 }
 
+/// Without a target the link has its file's name.
+void script::link(word_list words) {
+  auto args = read_arguments(words, 1, {.with_value = "tS", .long_with_value = {"--target-directory", "--suffix"}});
+  if (args.operands.size() == 1 && !args.has({"-t", "--target-directory"}))
+    args.operands.push_back({.pattern = "./"});
+  // -n: a link to a directory is replaced, not followed.
+  auto target = args.operands.empty() || !args.operands.back().known ? std::nullopt : absolute(plain(args.operands.back().pattern));
+  std::error_code ec;
+  if (target && args.has({"-n", "--no-dereference", "-h"}) && fs::is_symlink(*target, ec))
+    args.options.emplace_back("-T", word{});
+  copy(args, false, false);
+}
+
 void script::patch(const arguments& args, int strip, const word* file, const std::string& base) {
   std::vector<std::string> texts;
   if (file) {
@@ -168,10 +181,21 @@ void script::patch(const arguments& args, int strip, const word* file, const std
       add_path(base.empty() ? path : concat({base, "/", path}));
 }
 
+/// :/x is x in the root of the repository.
+void script::add_pathspecs(word_list list, std::size_t from) {
+  for (auto i = from; i < list.size(); ++i) {
+    auto text = plain(list[i].pattern);
+    if (list[i].known && text.starts_with(":/") && directory_)
+      add_path(concat({git_root(*directory_), "/", text.substr(2)}), true);
+    else
+      add(list[i], true);
+  }
+}
+
 void script::git_checkout(word_list words, std::size_t from) {
   auto args = read_arguments(words, from, {.with_value = "bB", .long_with_value = {"--orphan", "--conflict", "--pathspec-from-file"}});
   if (args.dashes)
-    return add_all(args.operands, args.after_dashes, true);
+    return add_pathspecs(args.operands, args.after_dashes);
   if (args.has({"-b", "-B", "--orphan"}))
     return;
   // A branch is no file, or git asks for `--`.
@@ -204,7 +228,7 @@ void script::git(word_list words) {
   } else if (verb == "restore") {
     auto args = read_arguments(words, i, {.with_value = "s", .long_with_value = {"--source", "--conflict", "--pathspec-from-file"}});
     if (!args.has({"-S", "--staged"}) || args.has({"-W", "--worktree"}))
-      add_all(args.operands, 0, true);
+      add_pathspecs(args.operands, 0);
   } else if (verb == "rm") {
     auto args = read_arguments(words, i, {});
     if (!args.has({"--cached", "-n", "--dry-run"}))
@@ -286,11 +310,9 @@ void script::perform_here(word_list words) {
 
 void script::run_program(const std::string& name, word_list words) {
   auto args_of = [&](const option_form& form) { return read_arguments(words, 1, form); };
-  if (name == "mkdir") {
-    for (const auto& w : args_of({.with_value = "m", .long_with_value = {"--mode"}}).operands)
-      if (auto full = w.known && made_.size() < limits::hook_paths_max ? absolute(plain(w.pattern)) : std::nullopt)
-        made_.insert(*full);
-  } else if (name == "tee") {
+  if (run_file_program(name, words))
+    return;
+  if (name == "tee") {
     add_all(args_of({}).operands, 0);
   } else if (name == "rm" || name == "unlink" || name == "shred") {
     auto args = args_of({.with_value = name == "shred" ? "ns" : ""});
@@ -302,12 +324,12 @@ void script::run_program(const std::string& name, word_list words) {
     copy(args, false, args.has({"-r", "-R", "-a", "--recursive", "--archive"}));
   } else if (name == "install") {
     auto args = args_of({.with_value = "tSmog", .long_with_value = {"--target-directory", "--suffix", "--mode", "--owner", "--group"}});
-    if (!args.has({"-d", "--directory"}))
+    if (args.has({"-d", "--directory"}))
+      make_directories(args.operands);
+    else
       copy(args, false, false);
   } else if (name == "ln") {
-    auto args = args_of({.with_value = "tS", .long_with_value = {"--target-directory", "--suffix"}});
-    if (args.has({"-f", "--force"}))
-      copy(args, false, false);
+    link(words);
   } else if (name == "truncate") {
     add_all(args_of({.with_value = "sr", .long_with_value = {"--size", "--reference"}}).operands, 0);
   } else if (name == "dd") {

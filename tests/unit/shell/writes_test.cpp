@@ -133,7 +133,9 @@ TEST_CASE("programs that write files") {
     {"cp a b c d/", "/r/d/a /r/d/b /r/d/c"},
     {"install -m 755 tool bin", "/r/bin"},
     {"ln -sf a b", "/r/b"},
-    {"ln -s a b", ""},
+    {"ln -s a b", "/r/b"},
+    {"ln -s ../x/tool", "/r/tool"},
+    {"install -d a b/c", "/r/a /r/b/c"},
     {"tee -a log other", "/r/log /r/other"},
     {"truncate -s 0 a", "/r/a"},
     {"truncate --size=0 a", "/r/a"},
@@ -154,6 +156,46 @@ TEST_CASE("programs that write files") {
     {"patch a.c < x", "/r/a.c"},
     {"apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a.c\n*** Move to: b.c\n*** End Patch\nEOF\n", "/r/a.c /r/b.c"},
     {"git apply <<'EOF'\n--- a/x.c\n+++ b/x.c\n@@ -1 +1 @@\n-a\n+b\nEOF\n", "/r/x.c /r/x.c"},
+  });
+}
+
+TEST_CASE("programs that make, mark, fetch, unpack and mirror files") {
+  check({
+    {"touch a b", "/r/a /r/b"},
+    {"touch -d yesterday -r ref a", "/r/a"},
+    {"touch {a,b}.c *.h", "/r/a.c /r/b.c ?/r/*.h"},
+    {"mkdir -p -m 700 a/b {c,d}", "/r/a/b /r/c /r/d"},
+    {"chmod +x a", "/r/a"},
+    {"chmod -x a b", "/r/a /r/b"},
+    {"chmod -R u+w,go-w dir", "/r/dir/"},
+    {"chmod --reference=ref a", "/r/a"},
+    {"chmod 644 -- -odd", "/r/-odd"},
+    {"chown -R ada:staff dir", "/r/dir/"},
+    {"curl -sSLo out/x.tgz https://example.org/x.tgz", "/r/out/x.tgz"},
+    {"curl --output=a https://example.org/a -o b https://example.org/b", "/r/a /r/b"},
+    {"curl -O https://example.org/dir/x.tgz?q=1", "/r/x.tgz"},
+    {"curl --output-dir sub -O https://example.org/x.tgz", "/r/sub/x.tgz"},
+    {"curl -H 'Accept: */*' -d @body -o - https://example.org/x", ""},
+    {"curl https://example.org/x", ""},
+    {"wget -O a https://example.org/x", "/r/a"},
+    {"wget -q https://example.org/dir/x.tgz", "/r/x.tgz"},
+    {"wget -P sub https://example.org/x.tgz", "/r/sub/x.tgz"},
+    {"wget -qO- https://example.org/x | sh", ""},
+    {"wget --spider https://example.org/x", ""},
+    {"tar xzf a.tgz -C sub", "/r/sub/"},
+    {"tar -xf a.tar", "/r/"},
+    {"tar --extract --file=a.tar --directory=/abs", "/abs/"},
+    {"tar czf out.tgz -C src .", "/r/out.tgz"},
+    {"tar cf - src | ssh host tar xf -", ""},
+    {"tar tf a.tar", ""},
+    {"tar xOf a.tar x", ""},
+    {"rsync -a src/ dst/", "/r/dst/"},
+    {"rsync -a a b dst", "/r/dst/a/ /r/dst/b/"},
+    {"rsync -e 'ssh -p 2' host:dir/x dst/", "/r/dst/x/"},
+    {"rsync -a src/ host:dst", ""},
+    {"rsync -an src/ dst/", ""},
+    {"git checkout -- :/a", "/r/a/"},
+    {"git restore :/", "/r/"},
   });
 }
 
@@ -222,7 +264,7 @@ TEST_CASE("a cd to where nothing is may fail, and what follows runs in either di
     {"cd nope; bash -c 'rm a'", "/r/nope/a /r/a"},
     {"cd nope; x=$(rm a)", "/r/nope/a /r/a"},
     {"(cd nope; rm a); rm b", "/r/nope/a /r/a /r/b"},
-    {"mkdir -p out/x; cd out; rm a; cd x; rm b", "/r/out/a /r/out/x/b"},
+    {"mkdir -p out/x; cd out; rm a; cd x; rm b", "/r/out/x /r/out/a /r/out/x/b"},
   });
 }
 
@@ -300,6 +342,13 @@ TEST_CASE("a shell command is looked at as it stands on the disk, too") {
         root + "/src/a.c " + root + "/src/a.c " + root + "/new.c " + root + "/old.c " + root + "/renamed.c");
   CHECK(written("patch -p1 < x.patch", root).find(root + "/src/a.c") == 0);
   CHECK(written("patch -p1 -i x.patch", root).find(root + "/src/a.c") == 0);
+  CHECK(written("mkdir -p dir dir/new", root) == root + "/dir/new");
+  CHECK(written("rsync -a tracked.c copy.c", root) == root + "/copy.c/");
+  CHECK(written("rsync -a dir copy", root) == root + "/copy/dir/");
+  fs::create_symlink(base / "dir", base / "link");
+  CHECK(written("ln -sf x link", root) == root + "/link/x");
+  CHECK(written("ln -sfn x link", root) == root + "/link");
+  CHECK(written("git restore :/tracked.c", root + "/dir") == root + "/tracked.c/");
   fs::remove_all(base);
 }
 
