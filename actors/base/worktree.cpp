@@ -191,4 +191,13 @@ std::string repository_path(const std::string& path, std::string_view scope) {
   return normalize_path(std::string_view{path}.substr(tree->root == "/" ? 1 : tree->root.size() + 1), tree->repository);
 }
 
+std::string path_in_tree(const git_tree& tree, const std::string& path, std::string_view scope) {
+  if (!tree.linked || (!scope.empty() && is_inside(tree.root, scope)))
+    return path;
+  for (const auto& repository : {std::string_view{tree.repository}, scope})
+    if (!repository.empty() && repository.front() == '/' && path != repository && is_inside(repository, path))
+      return normalize_path(path_below(repository, path), tree.root);
+  return path;
+}
+
 } // namespace swarm

@@ -30,5 +30,7 @@ std::string scope_of_worker_tree(const std::string& directory);
 /// A path in no linked worktree, or below a broken .git, is returned unchanged. A path in a linked worktree is moved to the worktree that
 /// contains `scope`, if `scope` is an absolute path in the same repository, otherwise to git_tree::repository.
 std::string repository_path(const std::string& path, std::string_view scope = {});
+/// The inverse for a session that works in `tree`: the file that its lock on `path`, of `scope`, means. Reads no file system.
+std::string path_in_tree(const git_tree& tree, const std::string& path, std::string_view scope);
 
 } // namespace swarm

@@ -101,8 +101,8 @@ using spawn_actor = entity_actor::extend_with<caf::typed_actor<
 using conversation_actor = entity_actor::extend_with<caf::typed_actor<
   // What is new; parked until there is something. Errors: errc::not_found, errc::overloaded.
   caf::replies_to<conversation_poll_ptr>::with<conversation_news_ptr>,
-  // The locks of its scope have changed.
-  caf::reacts_to<reload_atom>,
+  // The locks of its scope have changed to these.
+  caf::reacts_to<scope_locks_ptr>,
   // Too many drivers rest: this one ends.
   caf::reacts_to<gone_atom>,
   // A timer of its own.
@@ -150,10 +150,17 @@ using resting_drivers_actor = caf::typed_actor<
   // Its own row of the graph.
   caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
-/// Looks at files for the conversations (blocking I/O, hence detached).
-using lock_judge_actor = caf::typed_actor<caf::replies_to<lock_case_ptr>::with<lock_verdict_ptr>,
-                                          // Its own row of the graph.
-                                          caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
+/// Looks at files for the conversations (blocking I/O, hence detached). One that hangs is silent.
+using lock_looker_actor = caf::typed_actor<caf::replies_to<lock_case_ptr>::with<lock_verdict_ptr>,
+                                           // Its own row; the judge hears by it that one which was silent is there again.
+                                           caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
+
+/// Hands cases to lookers.
+using lock_judge_actor = caf::typed_actor<
+  // Of one sender the newest case. Errors: errc::unavailable (it has asked again).
+  caf::replies_to<lock_case_ptr>::with<lock_verdict_ptr>,
+  // Its own row of the graph.
+  caf::replies_to<tree_atom>::with<std::vector<runtime::tree_entry>>>;
 
 /// Routes the commands of one scope, wakes and rests its entities, owns its deadlines.
 using scope_actor = caf::typed_actor<

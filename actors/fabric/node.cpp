@@ -101,7 +101,11 @@ std::vector<runtime::child_spec> parts(const wiring_ptr& w) {
     return a;
   }));
   out.push_back(part("lock-judge", "lock_judge", [w](caf::local_actor* self) {
-    auto a = spawn_blocking(self, w->options.detached, lock_judge);
+    const auto usual = [&sys = self->home_system(), detached = w->options.detached]() -> lock_looker_actor {
+      return detached ? sys.spawn<caf::detached>(lock_looker) : sys.spawn(lock_looker);
+    };
+    const auto& given = w->options.make_lock_looker;
+    auto a = self->home_system().spawn(lock_judge, given ? given : usual);
     w->links.lock_judge = a;
     return a;
   }));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include <caf/actor_system.hpp>
@@ -46,6 +47,8 @@ struct node_options {
   std::size_t readers = 2;
   /// Readers and the logs get threads of their own; tests on the deterministic scheduler say false.
   bool detached = true;
+  /// Of locks' files; null = as usual.
+  std::function<lock_looker_actor()> make_lock_looker;
   runtime::supervisor_options supervision;
 };
 

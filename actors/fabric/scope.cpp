@@ -12,6 +12,7 @@
 #include "actors/domain/rows.hpp"
 #include "actors/fabric/cluster/remote.hpp"
 #include "actors/fabric/conversations/conversation.hpp"
+#include "actors/fabric/conversations/scope_locks.hpp"
 #include "actors/fabric/entities/lock.hpp"
 #include "actors/fabric/entities/mailbox.hpp"
 #include "actors/fabric/entities/session.hpp"
@@ -372,9 +373,15 @@ void tell_of_locks(self_ptr self) {
 void locks_changed(self_ptr self) {
   auto& st = self->state;
   st.locks_timer = 0;
-  for (const auto& e : st.conversations.entries(st.conversations.size()))
-    if (auto who = st.conversations.peek(e.key))
-      caf::anon_send(who, reload_atom_v);
+  const auto ask = asks(self, st.links.node, [self]() -> const reader_actor& { return self->state.reader(); });
+  // Once for all: each read makes the writer catch up.
+  auto tell = [self](const scope_locks_ptr& locks) {
+    auto& all = self->state.conversations;
+    for (const auto& e : all.entries(all.size()))
+      if (auto who = all.peek(e.key))
+        caf::anon_send(who, locks);
+  };
+  read_scope_locks(ask, *st.links.node, st.id, std::move(tell), [self] { tell_of_locks(self); });
 }
 
 /// To each that it concerns, once. A row that needs its actor gets it.

@@ -184,13 +184,8 @@ bool has_several_trees(const std::string& path) {
 }
 
 std::string file_of_holder(const std::string& lock_path, const v1::Session& holder) {
-  auto tree = find_git_tree(holder.directory());
-  if (!tree || !tree->linked || (!holder.scope().empty() && is_inside(tree->root, holder.scope())))
-    return lock_path;
-  for (const auto& repository : {tree->repository, holder.scope()})
-    if (!repository.empty() && repository.front() == '/' && lock_path != repository && is_inside(repository, lock_path))
-      return normalize_path(std::string_view{lock_path}.substr(repository == "/" ? 1 : repository.size() + 1), tree->root);
-  return lock_path;
+  const auto tree = find_git_tree(holder.directory());
+  return tree ? path_in_tree(*tree, lock_path, holder.scope()) : lock_path;
 }
 
 } // namespace swarm::cli

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -105,6 +106,7 @@ public:
     options.ledger.user_identity = "user:ada";
     options.ledger.free_disk_bytes = [this] { return free_disk_bytes; };
     options.detached = false;
+    options.make_lock_looker = make_lock_looker;
     options.supervision.max_restarts = 1'000'000;
     // As swarmd does: readers refuse a file the writer has not migrated yet. A new store has nothing to be lenient about.
     if (!std::filesystem::exists(environment->facts.dir.database()))
@@ -340,6 +342,7 @@ public:
   fake_process_watch watch;
   fake_worker_table workers;
   std::uint64_t free_disk_bytes = std::uint64_t{1} << 40;
+  std::function<lock_looker_actor()> make_lock_looker; // from the next start on
   runtime::restart_options restarts = patient();
   quiet log;
   sim w;

@@ -26,6 +26,7 @@ public:
   bool stopped = false;
   bool stalls = false; // its agent takes prompts and begins with none
   bool rich = false;
+  std::string writes; // its permissions are to write this file
   std::map<std::string, int> interrupts, wishes;
   std::string last_word;                 // said when it is stopped
   std::vector<internal::ToDriver> heard; // but hello and stored
@@ -33,6 +34,14 @@ public:
   void say_text(const std::string& id) { item(id, true); }
   /// More of it is to come.
   void say_part(const std::string& id) { item(id, false); }
+  /// A tool is about to write the file.
+  void ask_hook(const std::string& id, const std::string& path) {
+    internal::FromDriver f;
+    f.mutable_hook_question()->set_id(id);
+    f.mutable_hook_question()->set_tool("Write");
+    f.mutable_hook_question()->add_writes()->set_name(path);
+    write(f);
+  }
   std::string action() const { return rich ? "{\"command\":\"make" + std::string(20'000, ' ') + "\"}" : "{\"command\":\"make\"}"; }
 
   void hear(const std::string& frame) {
@@ -149,6 +158,10 @@ private:
     r.mutable_request()->set_id(open_request_);
     r.mutable_request()->set_kind(internal::Request::COMMAND);
     r.mutable_request()->set_title("make");
+    if (!writes.empty()) {
+      r.mutable_request()->set_tool("Write");
+      r.mutable_request()->add_writes()->set_name(writes);
+    }
     constexpr std::size_t cut = 11;
     r.mutable_request()->set_body(action().substr(0, cut));
     say(r);

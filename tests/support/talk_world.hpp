@@ -23,6 +23,7 @@ struct talk_world {
   bool stalls = false; // the agents begin with nothing
   bool rich = false;   // see model_driver
   bool deaf = false;   // the drivers do not end
+  std::string writes;  // likewise
   bool cut = false;    // nothing reaches them
   /// Before each frame in either direction, with its number.
   std::function<void(std::size_t)> on_frame;
@@ -39,6 +40,7 @@ struct talk_world {
         d = std::make_unique<model_driver>(attempt);
       d->stalls = stalls;
       d->rich = rich;
+      d->writes = writes;
       passes();
       if (!f.keeper.runs(id))
         return; // it was lost with this frame

@@ -367,7 +367,7 @@ conversation_actor::behavior_type conversation(conversation_actor::stateful_poin
       return runtime::self_row(self, s.loaded ? name : "loading", concat({s.row.harness(), ", ", s.followers.size(), " follow"}));
     },
     [self](const conversation_poll_ptr& poll) { return follow(self, poll); },
-    [self](reload_atom) { refresh_locks(self); },
+    [self](const scope_locks_ptr& locks) { refresh_locks(self, locks); },
     [self](gone_atom) {
       if (!self->state.talk || !self->state.talk->is_resting())
         return;

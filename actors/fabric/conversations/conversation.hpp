@@ -82,10 +82,12 @@ struct conversation_state {
   struct lock_question {
     std::optional<internal::HookQuestion> question;     // else the list
     std::function<void(const lock_verdict*)> told = {}; // null = nobody knows
+    scope_locks_ptr locks = nullptr;                    // that it is about; null = those of the moment
   };
   std::deque<lock_question> lock_questions; // that wait for the one before
   bool judging = false;
   bool asking_locks = false, locks_changed = false;
+  scope_locks_ptr locks_now; // since then; null = they are to be read
   std::map<std::uint64_t, std::function<void()>> timers;
   std::uint64_t next_timer = 1;
 };

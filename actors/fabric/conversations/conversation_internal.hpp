@@ -53,7 +53,7 @@ void ask_reader(self_ptr self, Fill fill, Then then, Failed failed) {
 // conversation_locks.cpp
 void judge_hook(self_ptr, const internal::HookQuestion&);
 void judge_answer(self_ptr, const dialogue::judge_answer&);
-/// They may be others than the driver knows.
-void refresh_locks(self_ptr);
+/// They may be others than the driver knows. Without locks it reads them.
+void refresh_locks(self_ptr, scope_locks_ptr = nullptr);
 
 } // namespace swarm::conversation_internal

@@ -3,37 +3,46 @@
 
 #include "actors/base/text.hpp"
 #include "actors/fabric/conversations/conversation_internal.hpp"
-#include "actors/fabric/conversations/lock_judge.hpp"
+#include "actors/fabric/conversations/scope_locks.hpp"
 
 namespace swarm::conversation_internal {
 
 namespace {
 
-lock_case_ptr case_of(self_ptr self, std::vector<v1::LockView> locks, bool more, std::optional<internal::HookQuestion> question) {
-  const auto& st = self->state;
-  auto out = std::make_shared<lock_case>();
-  out->session_id = st.row.session_id();
-  if (const auto* cluster = st.place.links.node->cluster)
-    out->checkout = cluster->checkout_of(st.place.scope);
-  out->locks = std::move(locks);
-  out->more = more;
-  out->question = std::move(question);
-  return out;
+using verdict_told = std::function<void(const lock_verdict*)>; // null = nobody knows
+
+ask_rows asks_reader(self_ptr self) {
+  return asks(self, self->state.place.links.node, [self]() -> const reader_actor& { return self->state.place.links.readers.front(); });
 }
 
-/// All of the scope, as far as the bound goes.
-template <class Then, class Failed>
-void read_locks(self_ptr self, Then then, Failed failed, std::vector<v1::LockView> known = {}, std::string page = {}, std::size_t pages = 1) {
-  ask_reader(
-    self, [&](v1::Query& x) { x.mutable_list_locks()->mutable_page()->set_token(page); },
-    [self, then, failed, known = std::move(known), pages](const v1::Answer& a) {
-      auto all = known;
-      all.insert(all.end(), a.locks().locks().begin(), a.locks().locks().end());
-      const auto& next = a.locks().page().token();
-      next.empty() || pages == limits::conversation_lock_pages_max ? then(std::move(all), !next.empty())
-                                                                   : read_locks(self, then, failed, std::move(all), next, pages + 1);
-    },
-    [failed](caf::error&) { failed(); });
+void hand_over(self_ptr self, lock_case c, const verdict_told& end) {
+  self->request(self->state.place.links.lock_judge, limits::lock_judge_patience, std::make_shared<const lock_case>(std::move(c)))
+    .then([end](const lock_verdict_ptr& v) { end(v.get()); }, [end](caf::error&) { end(nullptr); });
+}
+
+void read_others(self_ptr self, lock_case c, const verdict_told& end) {
+  if (!c.question)
+    return hand_over(self, std::move(c), end);
+  const auto& place = self->state.place;
+  auto read = [self, c, end](std::vector<scope_locks_ptr> others) {
+    auto all = c;
+    all.others = std::move(others);
+    hand_over(self, std::move(all), end);
+  };
+  read_locks_around(asks_reader(self), place.links.node, place.scope, *c.question, std::move(read), [end] { end(nullptr); });
+}
+
+/// Reads what the case needs, and has it judged.
+void judge_case(self_ptr self, lock_case c, const verdict_told& end) {
+  if (c.locks)
+    return read_others(self, std::move(c), end);
+  const auto& place = self->state.place;
+  auto read = [self, c, end](scope_locks_ptr locks) {
+    auto known = c;
+    known.locks = std::move(locks);
+    read_others(self, std::move(known), end);
+  };
+  read_scope_locks(asks_reader(self), *place.links.node, place.scope, std::move(read), [end] { end(nullptr); });
 }
 
 void judge_next(self_ptr self) {
@@ -42,16 +51,12 @@ void judge_next(self_ptr self) {
     return;
   auto next = std::move(st.lock_questions.front());
   st.lock_questions.pop_front();
-  auto end = [self, told = std::move(next.told)](const lock_verdict* v) {
+  lock_case c{st.row.session_id(), std::move(next.locks), {}, std::move(next.question)};
+  judge_case(self, std::move(c), [self, told = std::move(next.told)](const lock_verdict* v) {
     self->state.judging = false;
     told(v);
     judge_next(self);
-  };
-  auto judge = [self, question = std::move(next.question), end](std::vector<v1::LockView> locks, bool more) {
-    self->request(self->state.place.links.lock_judge, limits::lock_judge_patience, case_of(self, std::move(locks), more, question))
-      .then([end](const lock_verdict_ptr& v) { end(v.get()); }, [end](caf::error&) { end(nullptr); });
-  };
-  read_locks(self, judge, [end] { end(nullptr); });
+  });
 }
 
 /// The newest takes the place of the same one.
@@ -106,28 +111,31 @@ void judge_answer(self_ptr self, const dialogue::judge_answer& answer) {
   after(self, limits::hook_call_deadline(), [tell, unknown] { tell(unknown); });
 }
 
-/// One question at a time: what changes meanwhile is asked for by the next.
-void refresh_locks(self_ptr self) {
+/// One at a time: of what changes meanwhile the newest is looked at next.
+void refresh_locks(self_ptr self, scope_locks_ptr locks) {
   auto& st = self->state;
   if (!st.talk || st.talk->is_over())
     return;
+  st.locks_now = std::move(locks);
   st.locks_changed = true;
   if (std::exchange(st.asking_locks, true))
     return;
   st.locks_changed = false;
-  judge(self, {std::nullopt, [self, n = st.talk_number](const lock_verdict* v) {
-                 auto* talk = talk_of(self, n);
-                 if (talk == nullptr)
-                   return;
-                 if (v == nullptr)
-                   return after(self, again_later, [self] { refresh_locks(self); });
-                 talk->locks_are(v->locks);
-                 pump(self);
-               }});
+  auto tell = [self, n = st.talk_number](const lock_verdict* v) {
+    auto* talk = talk_of(self, n);
+    if (talk == nullptr)
+      return;
+    if (v == nullptr)
+      return after(self, again_later, [self] { refresh_locks(self); });
+    talk->locks_are(v->locks);
+    pump(self);
+  };
+  judge(self, {std::nullopt, tell, std::exchange(st.locks_now, nullptr)});
   after(self, again_later, [self] {
-    self->state.asking_locks = false;
-    if (self->state.locks_changed)
-      refresh_locks(self);
+    auto& s = self->state;
+    s.asking_locks = false;
+    if (s.locks_changed)
+      refresh_locks(self, std::exchange(s.locks_now, nullptr));
   });
 }
 

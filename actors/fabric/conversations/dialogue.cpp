@@ -98,6 +98,7 @@ void dialogue::row_is(const v1::Conversation& row, std::uint64_t revision) {
   if (is_other(row_, row))
     refused_.clear();
   row_ = row;
+  rules_told_ = false;
   if (row_.generation() != generation_)
     over_ = true;
   run();
@@ -132,6 +133,7 @@ void dialogue::approval_is(const v1::Approval& a, std::uint64_t revision) {
 
 void dialogue::locks_are(internal::Locks locks) {
   locks_ = std::move(locks);
+  rules_told_ = false;
   run();
 }
 
@@ -145,6 +147,7 @@ void dialogue::connected(std::string nonce) {
   interrupts_given_ = wishes_given_ = 0;
   locks_given_.clear();
   permissions_given_.clear();
+  rules_told_ = false;
   for (auto& [id, d] : denials_)
     d.given = false;
   stop_given_ = false;
@@ -354,6 +357,7 @@ void dialogue::answered(const v1::Reply& r) {
     if (is_other(row_, r.conversation().conversation()))
       refused_.clear();
     row_ = r.conversation().conversation();
+    rules_told_ = false;
     row_revision_ = r.revision();
     over_ = over_ || row_.generation() != generation_;
   }

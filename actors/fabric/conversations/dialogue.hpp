@@ -277,6 +277,7 @@ private:
   std::map<std::string, denial> denials_; // that the driver has not acknowledged, by the request
   std::uint32_t interrupts_given_ = 0, wishes_given_ = 0;
   std::string locks_given_, permissions_given_;
+  bool rules_told_ = false; // as they are now
   std::string sending_;
   std::string expected_;          // a prompt that may be given; its row is not heard of yet
   std::set<std::string> refused_; // prompts that may not be sent as things are

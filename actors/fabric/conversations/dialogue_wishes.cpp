@@ -119,7 +119,10 @@ void dialogue::say_changed(const internal::ToDriver& what, std::string& given) {
   effects_.emplace_back(to_driver{std::move(frame)});
 }
 
+/// Only when they may be others: it is looked for with everything that the driver says.
 void dialogue::wish_rules() {
+  if (std::exchange(rules_told_, true))
+    return;
   internal::ToDriver rules;
   auto& p = *rules.mutable_permissions();
   p.set_kind(kind_of(row_.permissions()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,12 +79,21 @@ struct log_pages {
 };
 using log_pages_ptr = std::shared_ptr<const log_pages>;
 
-/// What others hold, and perhaps what a tool would do. Locks as a scope has them.
-struct lock_case {
-  std::string session_id; // whose own locks are in nobody's way
-  std::string checkout;   // directory that relative paths of the scope lie in
-  std::vector<v1::LockView> locks;
+/// What is held in a scope, as it has it.
+struct scope_locks {
+  std::string scope;
+  std::string checkout; // directory that relative paths of the scope lie in
+  std::vector<v1::LockView> all;
   bool more = false;                              // there were more
+  std::map<std::string, std::string> directories; // of the holders that work on this host, by their sessions
+};
+using scope_locks_ptr = std::shared_ptr<const scope_locks>;
+
+/// What others hold, and perhaps what a tool would do.
+struct lock_case {
+  std::string session_id;                         // whose own locks are in nobody's way
+  scope_locks_ptr locks;                          // of the conversation's scope; never null
+  std::vector<scope_locks_ptr> others;            // of other scopes in whose directories the tool would write
   std::optional<internal::HookQuestion> question; // with what the tool would write; else the list is wanted
 };
 using lock_case_ptr = std::shared_ptr<const lock_case>;
@@ -119,6 +129,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_question_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_state_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_frames_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_hello_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::scope_locks_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::lock_case_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::lock_verdict_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(swarm::log_reading_ptr)

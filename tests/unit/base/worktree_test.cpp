@@ -204,3 +204,19 @@ TEST_CASE("worktrees of a bare repository share paths below it") {
   CHECK(repository_path(s.at("trees/one/a")) == s.at("repo.git/a"));
   CHECK(repository_path(s.at("trees/two/a")) == s.at("repo.git/a"));
 }
+
+TEST_CASE("a lock of who works in a linked worktree means the file there") {
+  scratch s;
+  s.repository("repo/.git");
+  s.linked("trees/one", "repo/.git");
+  const auto linked = find_git_tree(s.at("trees/one")), own = find_git_tree(s.at("repo"));
+  REQUIRE(linked);
+  REQUIRE(own);
+  CHECK(path_in_tree(*linked, s.at("repo/src/a.txt"), s.at("repo")) == s.at("trees/one/src/a.txt"));
+  CHECK(path_in_tree(*linked, s.at("repo"), s.at("repo")) == s.at("repo"));
+  CHECK(path_in_tree(*linked, s.at("elsewhere/a"), s.at("repo")) == s.at("elsewhere/a"));
+  CHECK(path_in_tree(*linked, s.at("repo/a"), "name") == s.at("trees/one/a"));
+  // Its scope is the worktree: names are those of its files.
+  CHECK(path_in_tree(*linked, s.at("repo/a"), s.at("trees/one")) == s.at("repo/a"));
+  CHECK(path_in_tree(*own, s.at("repo/a"), s.at("repo")) == s.at("repo/a"));
+}

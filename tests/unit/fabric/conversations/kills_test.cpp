@@ -224,7 +224,7 @@ TEST_CASE("a conversation whose driver is replaced twice while its actor begins 
   place.links.conversation_logs = now.conversation_logs;
   place.links.conversation_blobs = now.conversation_blobs;
   place.links.processes = now.processes;
-  place.links.lock_judge = w.f.w.sys.spawn(lock_judge);
+  place.links.lock_judge = w.f.w.sys.spawn(lock_judge, [&w] { return lock_looker_actor{w.f.w.sys.spawn(lock_looker)}; });
   place.links.resting_drivers = w.f.w.sys.spawn(resting_drivers);
   place.links.readers.push_back(w.f.w.sys.spawn(told_rows, [row, spawn](const v1::Query& q) {
     v1::Answer a;
