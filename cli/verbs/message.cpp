@@ -423,6 +423,10 @@ int run_peek(invocation& cli, const peek_options& o) {
   mcp::workspace_access node{[&] { return cli.query(); }, [&](const v1::Query& q) { return cli.node().coordination.ask(q); }, read};
   auto found = mcp::find_workspace(node, peer.id());
   if (!found.place)
+    if (const auto all = conversations_by_session(cli, peer.scope()); all.contains(peer.id()))
+      throw failure(code::refused, short_id(peer.id()) + " is the agent of a conversation, which has no terminal; see: " +
+                                     how_to_read(cli, peer.scope(), all.at(peer.id()).id()));
+  if (!found.place)
     throw failure(code::refused, found.reason == domain::no_workspace
                                    ? short_id(peer.id()) + " has no terminal of the fabric: there is nothing to show"
                                    : found.reason);

@@ -258,6 +258,23 @@ v1::Conversation conversation_named(const invocation& cli, const std::string& wh
   return *found.front();
 }
 
+std::map<std::string, v1::Conversation> conversations_by_session(const invocation& cli, const std::string& scope) {
+  std::map<std::string, v1::Conversation> out;
+  try {
+    for (auto& c : conversations_in(cli, scope, {}))
+      if (!c.session_id().empty())
+        out[c.session_id()] = std::move(c);
+  } catch (const failure& f) {
+    if (f.exit_status != code::refused)
+      throw;
+  }
+  return out;
+}
+
+std::string how_to_read(const invocation& cli, const std::string& scope, const std::string& conversation_id) {
+  return "swarmctl chat read " + (scope == cli.scope() ? short_id(conversation_id) : conversation_id);
+}
+
 std::vector<v1::PtyInfo> all_terminals(const invocation& cli, bool all_scopes) {
   cli.require_named_actor();
   return terminals(cli, all_scopes ? std::string{} : cli.scope(), all_scopes);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,10 @@ std::string optional_task(const invocation&, const std::string& who);
 std::string approval_named(const invocation&, const std::string& who, const std::vector<std::string>& scopes);
 /// The conversation: a full id is looked for in every scope that the caller may ask, its beginning in this one.
 v1::Conversation conversation_named(const invocation&, const std::string& who);
+/// The conversations that act, or acted, as sessions of the scope, by session. Empty when the caller may not see them.
+std::map<std::string, v1::Conversation> conversations_by_session(const invocation&, const std::string& scope);
+/// "swarmctl chat read ID", with as much of the id as is needed here.
+std::string how_to_read(const invocation&, const std::string& scope, const std::string& conversation_id);
 
 /// Where the beginning of an id is looked up. A verb that types into a terminal or ends it must not hit another repository's by chance.
 enum class reach : std::uint8_t { this_scope, all_scopes };

@@ -48,6 +48,18 @@ std::string obstacle(invocation& cli, const v1::Task& task) {
   return others;
 }
 
+/// Of the conversation that does the task, or did it; empty when none did.
+std::string conversation_of(const invocation& cli, const v1::Task& task, const std::optional<v1::Spawn>& worker) {
+  if (worker && !worker->conversation_id().empty())
+    return worker->conversation_id();
+  if (worker || task.assignee().empty())
+    return {};
+  // One that was idle was given it, and its driver was started for something else.
+  const auto all = conversations_by_session(cli, task.scope());
+  const auto found = all.find(task.assignee());
+  return found == all.end() ? std::string{} : found->second.id();
+}
+
 // -- logs --------------------------------------------------------------------------------------
 
 struct logs_options {
@@ -72,6 +84,9 @@ std::string no_output(invocation& cli, const v1::Task& task, const v1::Spawn& wo
 int run_logs(invocation& cli, const logs_options& o) {
   auto task = task_of(cli, o.who);
   auto worker = last_worker(cli, task);
+  if (const auto conversation = conversation_of(cli, task, worker); !conversation.empty())
+    throw failure(code::refused, "the worker of task " + task.id() +
+                                   " is a conversation, which prints nothing; see: " + how_to_read(cli, task.scope(), conversation));
   if (!worker)
     throw failure(code::refused, "task " + task.id() + " has had no worker" + (domain::is_terminal(task.status()) ? "" : " yet") +
                                    ", so nothing was printed; see: swarmctl task " + short_id(task.id()));
@@ -245,7 +260,9 @@ int run_retry(invocation& cli, const std::string& who) {
     return code::ok;
   }
   auto why = obstacle(cli, d.task());
-  const auto logs = "see: swarmctl logs " + short_id(d.task().id()) + " -f";
+  const auto conversation = conversation_of(cli, d.task(), d.has_spawn() ? std::optional{d.spawn()} : std::nullopt);
+  const auto logs =
+    "see: " + (conversation.empty() ? "swarmctl logs " + short_id(d.task().id()) : how_to_read(cli, d.task().scope(), conversation)) + " -f";
   if (!d.existing())
     cli.io().note("made once more from " + old.id() + "  " + old.title() + "; " + (why.empty() ? logs : why));
   else if (domain::is_terminal(d.task().status()))

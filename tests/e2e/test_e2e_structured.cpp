@@ -120,6 +120,18 @@ TEST_CASE("a dispatched task is a conversation's first prompt and is done with i
   CHECK(w.task().result() == w.conversation(id).last_text());
 }
 
+TEST_CASE("who asks for the output or the screen of a conversation that works on a task is told how to read it") {
+  work w;
+  const auto id = w.dispatch().spawn().conversation_id();
+  w.allow(w.open_permission());
+  REQUIRE(eventually([&] { return w.task().status() == v1::DONE; }));
+  const auto how = "swarmctl chat read " + id.substr(0, 8);
+  CHECK(w.node.ctl({"logs", w.task_id}).err.find(how) != std::string::npos);
+  CHECK(w.node.ctl({"peek", w.conversation(id).session_id()}).err.find(how) != std::string::npos);
+  const auto again = w.node.ctl({"retry", w.task_id});
+  CHECK_MESSAGE(again.err.find("swarmctl chat read ") != std::string::npos, again.err);
+}
+
 TEST_CASE("a task is not done while its agent runs something beside its turn, and ends with the turn that follows") {
   work w{"background", "4f2abd96-8a6f-4cec-a511-ef7e772f23d3"};
   const auto id = w.dispatch().spawn().conversation_id();
