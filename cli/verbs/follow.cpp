@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 
 namespace swarm::cli {
 
@@ -88,6 +89,52 @@ private:
   std::size_t frame_ = 0;
   bool drawn_ = false;
 };
+
+/// What the worker asks a person, each once: it waits until somebody hears of it.
+class worker_questions {
+public:
+  using printer = std::function<void(const v1::Approval&)>;
+  worker_questions(const invocation& cli, printer print) : cli_(cli), print_(std::move(print)) {}
+
+  /// Those that are open before it is followed.
+  void begin(const v1::Task& task) {
+    if (!task.assignee().empty() && !domain::is_terminal(task.status()))
+      look(task, {});
+  }
+  void hear(const v1::Event& e, const v1::Task& task) {
+    if (e.type() == "approval.requested")
+      look(task, e.subject());
+  }
+
+private:
+  void look(const v1::Task& task, const std::string& id) {
+    auto query = cli_.query();
+    query.set_scope(task.scope());
+    query.mutable_list_approvals()->set_open_only(true);
+    query.mutable_list_approvals()->set_id(id);
+    const auto answer = cli_.node().coordination.ask(query); // who may not see them is told nothing
+    std::optional<std::string> worker;
+    for (const auto& a : answer.approvals().approvals()) {
+      if (a.decided_at_ms() != 0 || a.kind() == v1::Approval::TASK || a.requested_by().kind() != v1::Principal::SESSION)
+        continue;
+      if (!worker)
+        worker = current(cli_, task).assignee(); // it may have been claimed since
+      if (a.requested_by().id() == *worker && shown_.insert(a.id()).second)
+        print_(a);
+    }
+  }
+
+  const invocation& cli_;
+  printer print_;
+  std::set<std::string> shown_;
+};
+
+std::string question_line(const v1::Approval& a) {
+  std::string options;
+  for (const auto& o : a.options())
+    options += (options.empty() ? "" : "|") + o;
+  return concat({"asks: ", a.title(), "; answer it: swarmctl decide ", short_id(a.id()), " ", options});
+}
 
 colour colour_of(const v1::Event& e) {
   if (e.type() == "spawn.failed")
@@ -229,6 +276,16 @@ followed_task follow_task(invocation& cli, v1::Task task, std::uint64_t after, c
     if (e.type() == "spawn.running")
       begin_output(static_cast<std::uint32_t>(number_in(payload_of(e), "attempt")));
   };
+  worker_questions questions{cli, [&](const v1::Approval& a) {
+                               spin->around([&] {
+                                 cli.io().painted_note(cli.io().paint_note(colour::dim, utc(a.created_at_ms()).substr(11)) + "  " +
+                                                       cli.io().paint_note(colour::yellow, question_line(a)));
+                               });
+                             }};
+  if (!options.quiet && out.until == mcp::task_follow::target::end) {
+    questions.begin(out.task);
+    port.tell_approval = [&](const v1::Event& e) { questions.hear(e, out.task); };
+  }
   mcp::follow(out, after, port);
   out.waited_ms = cli.boot_ms() - began;
   return out;

@@ -93,8 +93,12 @@ void follow(task_follow& f, std::uint64_t after, const follow_port& port) {
   request.set_from_now(after == 0);
   request.add_types("task.");
   request.add_types("spawn.");
+  if (port.tell_approval)
+    request.add_types("approval.");
   auto read = [&] { f.task = port.read(f.task); };
   auto on = [&](const v1::Event& e) {
+    if (port.tell_approval && e.type().starts_with("approval."))
+      port.tell_approval(e);
     if (!concerns(e, f.task.id()))
       return true;
     const bool ends = f.take(e);

@@ -56,6 +56,8 @@ struct follow_port {
   std::function<void(const v1::WatchRequest&, const std::function<bool(const v1::Event&)>& on, const std::function<bool()>& on_reset)> watch;
   /// Hears each event that concerns the task.
   std::function<void(const v1::Event&)> tell;
+  /// Hears of each approval of the scope; may be empty.
+  std::function<void(const v1::Event&)> tell_approval = {};
 };
 
 /// Follows until done(), or until the watch ends by itself. `after`: the revision after which events matter; 0 = those from now on.

@@ -120,6 +120,22 @@ TEST_CASE("a dispatched task is a conversation's first prompt and is done with i
   CHECK(w.task().result() == w.conversation(id).last_text());
 }
 
+TEST_CASE("who follows a task is told that its worker waits for a person and what answers it") {
+  work w;
+  child_process following{
+    {program("swarmctl").string(), "dispatch", "write a file", "--harness", "claude", "--structured", "--follow", "--", w.agent},
+    w.node.env(),
+    w.node.work(),
+    ""};
+  const auto asked = w.open_permission();
+  REQUIRE(following.read_until("swarmctl decide"));
+  w.allow(asked);
+  const auto said = following.finish();
+  CHECK(said.err.find("asks: " + asked.title()) != std::string::npos);
+  CHECK(said.err.find("swarmctl decide " + asked.id().substr(0, 8) + " allow|deny") != std::string::npos);
+  CHECK(said.err.find("asks: ") == said.err.rfind("asks: "));
+}
+
 TEST_CASE("who asks for the output or the screen of a conversation that works on a task is told how to read it") {
   work w;
   const auto id = w.dispatch().spawn().conversation_id();
