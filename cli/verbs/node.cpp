@@ -7,6 +7,7 @@
 #include "cli/rows.hpp"
 #include "cli/verb.hpp"
 #include "cli/verbs/graph_conversations.hpp"
+#include "cli/verbs/hosts_asked.hpp"
 #include "cli/verbs/reference.hpp"
 #include "gateway/client/node_start.hpp"
 #include "gateway/json/shapes.hpp"
@@ -226,19 +227,50 @@ std::vector<v1::PtyInfo> programs_of_node(const invocation& cli) {
   }
 }
 
+/// Conversations whose turn ends with the node: their agents work, or ask somebody. Empty as above.
+std::vector<v1::Conversation> turns_of_node(const invocation& cli) {
+  std::vector<v1::Conversation> out;
+  try {
+    const auto id = cli.node().admin.status().node_id();
+    for (const auto& scope : all_scopes(cli, "down")) {
+      auto q = cli.query();
+      q.set_scope(scope);
+      q.mutable_list_conversations()->set_open_only(true);
+      for (auto& c : all_rows<v1::Conversation>(cli, std::move(q)))
+        if (c.node_id() == id && !c.open_turn().empty())
+          out.push_back(std::move(c));
+    }
+  } catch (const failure& f) {
+    cli.io().error(std::string{"which conversations are at work could not be found out: "} + f.what());
+  }
+  return out;
+}
+
+std::string one_turn(const v1::Conversation& c) {
+  return concat({short_id(c.id()), "  ", c.harness(), c.state() == v1::Conversation::BLOCKED ? " (asks somebody)  " : "  ", c.title()});
+}
+
 std::string one_program(const v1::PtyInfo& p) {
   auto command = joined({p.argv().begin(), p.argv().end()});
   return short_id(p.id()) + "  " + (p.name().empty() ? "" : p.name() + "  ") + command;
 }
 
 /// Whether to go on. Asks only somebody who can answer.
-bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInfo>& programs) {
-  if (o.yes || o.keep_programs || programs.empty() || cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())
+bool agreed(invocation& cli, const down_options& o, const std::vector<v1::PtyInfo>& programs, const std::vector<v1::Conversation>& turns = {}) {
+  const bool nothing_ends = programs.empty() && turns.empty();
+  if (o.yes || o.keep_programs || nothing_ends || cli.json_wanted() || isatty(STDIN_FILENO) != 1 || !cli.io().err_is_terminal())
     return true;
-  std::string question =
-    counted(programs.size(), "program") + (programs.size() == 1 ? " runs on this node and ends with it:" : " run on this node and end with it:");
+  std::string question;
+  if (!programs.empty())
+    question =
+      counted(programs.size(), "program") + (programs.size() == 1 ? " runs on this node and ends with it:" : " run on this node and end with it:");
   for (const auto& p : programs)
     question += "\n  " + escape_control(one_program(p), false);
+  if (!turns.empty())
+    question += (question.empty() ? "" : "\n") + counted(turns.size(), "conversation") +
+                (turns.size() == 1 ? " is at work, and its turn fails:" : " are at work, and their turns fail:");
+  for (const auto& c : turns)
+    question += "\n  " + escape_control(one_turn(c), false);
   cli.io().error(question);
   cli.io().raw_error("End them? [y/N] (--keep-programs lets them go on) ");
   std::string answer;
@@ -252,6 +284,15 @@ void tell_ended(const invocation& cli, const std::vector<v1::PtyInfo>& programs)
   std::string text = "ended " + counted(programs.size(), "program") + ":";
   for (const auto& p : programs)
     text += "\n  " + escape_control(one_program(p), false);
+  cli.io().error(text);
+}
+
+void tell_failed(const invocation& cli, const std::vector<v1::Conversation>& turns) {
+  if (turns.empty())
+    return;
+  std::string text = "ended the turn of " + counted(turns.size(), "conversation") + ":";
+  for (const auto& c : turns)
+    text += "\n  " + escape_control(one_turn(c), false);
   cli.io().error(text);
 }
 
@@ -327,7 +368,8 @@ int run_down(invocation& cli, const down_options& o) {
     cli.node().admin.shutdown(harmless);
   });
   auto programs = o.keep_programs ? std::vector<v1::PtyInfo>{} : programs_of_node(cli);
-  if (!agreed(cli, o, programs))
+  const auto turns = o.keep_programs ? std::vector<v1::Conversation>{} : turns_of_node(cli);
+  if (!agreed(cli, o, programs, turns))
     throw failure(code::refused, "nothing was stopped");
   v1::ShutdownRequest request;
   request.set_keep_keeper(o.keep_programs);
@@ -339,6 +381,7 @@ int run_down(invocation& cli, const down_options& o) {
   if (!cli.node().finder.wait_for_exit(pid, left))
     throw failure(code::deadline, "the node is still stopping (pid " + std::to_string(pid) + ")");
   tell_ended(cli, programs);
+  tell_failed(cli, turns);
   if (cli.json_wanted()) {
     cli.io().print({{"ok", true}, {"pid", pid}, {"ended", ended_rows(programs)}});
   } else {
@@ -350,7 +393,7 @@ int run_down(invocation& cli, const down_options& o) {
 
 void build_down(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<down_options>();
-  flag(app, "--keep-programs", o->keep_programs, "let programs in terminals go on");
+  flag(app, "--keep-programs", o->keep_programs, "let programs in terminals go on, and the agents of conversations");
   flag(app, "--yes", o->yes, "end them without a question");
   on_run(app, cli, [o, &cli] { return run_down(cli, *o); });
 }

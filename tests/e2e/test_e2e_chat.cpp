@@ -172,6 +172,24 @@ std::unique_ptr<terminal_process> attach(const chat_node& c, const std::string& 
 
 } // namespace
 
+TEST_CASE("down names the conversations that are at work, asks a person at a terminal, and says whose turn it has ended") {
+  chat_node c;
+  const auto id = c.conversation("ask me"), idle = c.conversation();
+  REQUIRE(c.reaches(id, "blocked"));
+  const auto named = id.substr(0, 8) + "  claude (asks somebody)  ask me";
+  terminal_process no{{program("swarmctl").string(), "down"}, c.node.env(), c.node.work()};
+  REQUIRE(no.read_until("End them? [y/N]"));
+  CHECK(no.screen().find("1 conversation is at work, and its turn fails:") != std::string::npos);
+  CHECK(no.screen().find(named) != std::string::npos);
+  CHECK(no.screen().find(idle.substr(0, 8)) == std::string::npos);
+  no.type("n\r");
+  CHECK(no.finish() == 1);
+  CHECK(c.row(id).at("state") == "blocked");
+  const auto down = c.node.ctl({"down"});
+  CHECK(down.status == 0);
+  CHECK_MESSAGE(down.err.find("ended the turn of 1 conversation:\n  " + named) != std::string::npos, down.err);
+}
+
 TEST_CASE("a script starts a conversation sends to it reads on from a cursor renames exports and deletes it") {
   chat_node c;
   const auto id = c.conversation("hello");
