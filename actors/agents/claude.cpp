@@ -9,7 +9,7 @@ using json = nlohmann::ordered_json;
 constexpr hook_spec hooks[] = {
   {"SessionStart", "session-start", nullptr},
   {"UserPromptSubmit", "prompt-submit", nullptr},
-  {"PreToolUse", "pre-tool-use", "Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*"},
+  {"PreToolUse", "pre-tool-use", "Write|Edit|MultiEdit|NotebookEdit|Bash|Monitor|PowerShell|mcp__.*"},
   {"PostToolUse", "post-tool-use", nullptr},
   {"Stop", "stop", nullptr},
   {"PermissionRequest", "notification", nullptr}, // its Notification comes seconds later

@@ -71,11 +71,12 @@ std::string on_one_line(std::string_view json) {
 } // namespace
 
 std::string initialize(std::string_view request) {
-  constexpr std::string_view writing = R"("matcher":"Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*",)";
-  return control(request, "initialize",
-                 concat({R"(,"hooks":{"PreToolUse":[{)", writing, R"("hookCallbackIds":[)", json_quoted(before_tool),
-                         R"(],"timeout":10,"onFailure":"block"}],"PostToolUse":[{)", writing, R"("hookCallbackIds":[)", json_quoted(after_tool),
-                         R"(],"timeout":10}]})"}));
+  // Before every tool: one that is not known here may run a command.
+  return control(
+    request, "initialize",
+    concat({R"(,"hooks":{"PreToolUse":[{"matcher":".*","hookCallbackIds":[)", json_quoted(before_tool),
+            R"(],"timeout":10,"onFailure":"block"}],"PostToolUse":[{"matcher":"Write|Edit|MultiEdit|NotebookEdit|Bash|Monitor|mcp__.*",)",
+            R"("hookCallbackIds":[)", json_quoted(after_tool), R"(],"timeout":10}]})"}));
 }
 
 std::string prompt(std::string_view id, std::span<const prompt_part> parts) {

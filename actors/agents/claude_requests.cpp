@@ -178,7 +178,7 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
   question.set_after(after);
   auto asked = std::string{input["tool_input"].raw()};
   if (const bool is_long = asked.size() > hook_bytes_max) {
-    asked = kind_of(question.tool()) == internal::Request::COMMAND ? std::string{} : what_names_files(input["tool_input"]);
+    asked = kind_of_tool(question.tool()) == tool_kind::runs ? std::string{} : what_names_files(input["tool_input"]);
     question.set_too_long(is_long && asked.empty());
   }
   question.set_input(std::move(asked));

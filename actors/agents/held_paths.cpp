@@ -32,10 +32,19 @@ public:
       cut_ = true;
       return;
     }
-    auto written = shell::paths_written_by(script, place_);
-    cut_ = cut_ || written.size() > limits::hook_paths_max; // the others are not among them
-    for (auto& w : written)
-      add(std::move(w));
+    add_written(shell::paths_written_by(script, place_));
+  }
+  /// A program and its arguments.
+  void add_words(const json_view& words) {
+    std::vector<std::string> argv;
+    const auto all = words.elements(limits::tool_input_texts_max + 1);
+    cut_ = cut_ || all.size() > limits::tool_input_texts_max || words.raw().size() > limits::hook_script_bytes_max;
+    for (const auto& word : all) {
+      has_unseen_ = has_unseen_ || !word.is_text();
+      argv.push_back(word.text());
+    }
+    if (!cut_ && !argv.empty())
+      add_written(shell::paths_written_by(argv, place_));
   }
   /// As it stands, and as a program reads it that knows of home directories and URIs.
   void add_text(std::string_view text) {
@@ -68,10 +77,18 @@ public:
     }
   }
 
+  void add_unseen() noexcept { has_unseen_ = true; }
   bool is_cut() const noexcept { return cut_; }
+  /// The tool does not show what it runs.
+  bool has_unseen() const noexcept { return has_unseen_; }
   const std::vector<shell::written_path>& all() const noexcept { return all_; }
 
 private:
+  void add_written(std::vector<shell::written_path> written) {
+    cut_ = cut_ || written.size() > limits::hook_paths_max; // the others are not among them
+    for (auto& w : written)
+      add(std::move(w));
+  }
   void add(shell::written_path w) {
     if (!known_.emplace(w.path, w.tree, w.pattern).second)
       return;
@@ -86,7 +103,24 @@ private:
   std::vector<shell::written_path> all_;
   std::set<std::tuple<std::string, bool, bool>> known_;
   bool cut_;
+  bool has_unseen_ = false;
 };
+
+/// What the code writes that a tool runs. False when it does not show what it runs.
+bool add_code(std::string_view tool, const json_view::members& input, path_list& out) {
+  constexpr std::string_view watching = "Monitor";
+  if (!reads_shell_lines(tool))
+    return false;
+  for (auto name : script_parameters())
+    if (const auto code = input[name]; code.is_text() || code.is_array()) {
+      if (code.is_text())
+        out.add_script(code.text());
+      else
+        out.add_words(code);
+      return true;
+    }
+  return tool == watching && input["ws"].is_object(); // it runs nothing, and hears what a server sends
+}
 
 /// What a tool writes by its own parameters.
 path_list paths_of(const internal::HookQuestion& q, const shell::place& place) {
@@ -95,12 +129,11 @@ path_list paths_of(const internal::HookQuestion& q, const shell::place& place) {
   const auto kind = kind_of_tool(q.tool());
   if (kind == tool_kind::reads)
     return out;
-  if (kind == tool_kind::runs)
-    for (auto name : script_parameters())
-      if (input[name].is_text()) {
-        out.add_script(input[name].text());
-        return out;
-      }
+  if (kind == tool_kind::runs) {
+    if (add_code(q.tool(), input, out))
+      return out;
+    out.add_unseen();
+  }
   for (auto name : path_parameters())
     out.add_text(input[name].text());
   for (const auto& [name, value] : input.all())
@@ -143,7 +176,7 @@ constexpr std::string_view no_agent =
 
 tool_writes writes_of(const internal::HookQuestion& q, const shell::place& place) {
   const auto paths = paths_of(q, place);
-  tool_writes out{{}, paths.is_cut()};
+  tool_writes out{{}, paths.is_cut() || paths.has_unseen()};
   for (const auto& p : paths.all()) {
     auto& w = out.paths.emplace_back();
     w.set_name(p.path);

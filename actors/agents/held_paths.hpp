@@ -51,7 +51,7 @@ struct kept_out {
   std::string rule;   // for people; empty = it writes nothing of that
   std::string reason; // for the agent
 };
-/// Also by a member that is no path for a tool that is known here. What does not show all that it writes is kept out as well. Reads the file system.
+/// Also by a member that is no path for a tool that is known here. What is too much to be looked at is kept out as well. Reads the file system.
 kept_out kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion&, const shell::place&);
 
 } // namespace swarm::agents

@@ -11,9 +11,11 @@ namespace {
 constexpr std::string_view write_tools[] = {"Write",     "Edit",  "MultiEdit",   "NotebookEdit", "write",     "edit",
                                             "multiedit", "patch", "apply_patch", "write_file",   "edit_file", "replace"};
 constexpr std::string_view patch_tools[] = {"apply_patch", "patch"};
-constexpr std::string_view shell_tools[] = {"Bash",        "bash",     "shell",       "exec_command",      "shell_command",
-                                            "local_shell", "terminal", "run_command", "run_shell_command", "unified_exec",
-                                            "execute_code"};
+constexpr std::string_view shell_tools[] = {
+  "Bash",         "bash",    "shell",        "exec_command", "shell_command", "local_shell", "terminal", "run_command", "run_shell_command",
+  "unified_exec", "Monitor", "execute_code", "PowerShell",   "REPL",          "Eval"};
+constexpr std::string_view other_languages[] = {"execute_code", "PowerShell", "REPL", "Eval"};
+constexpr std::string_view lookups[] = {"LSP"};
 constexpr std::string_view path_names[] = {"file_path", "filePath", "notebook_path", "absolute_path", "path", "file", "filepath"};
 constexpr std::string_view script_names[] = {"command", "cmd", "script"};
 // How the name of a tool begins or ends that only looks. One of the other words in it, and it counts as one that writes.
@@ -63,8 +65,10 @@ tool_kind kind_of_tool(std::string_view tool) {
     return tool_kind::runs;
   if (is_one_of(write_tools, name))
     return tool_kind::writes;
-  return only_reads(name) ? tool_kind::reads : tool_kind::other;
+  return only_reads(name) || is_one_of(lookups, tool) ? tool_kind::reads : tool_kind::other;
 }
+
+bool reads_shell_lines(std::string_view tool) { return !is_one_of(other_languages, tool_name(tool)); }
 
 bool takes_patches(std::string_view tool) { return is_one_of(patch_tools, tool_name(tool)); }
 

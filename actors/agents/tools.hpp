@@ -18,6 +18,8 @@ enum class tool_kind {
 std::string_view tool_name(std::string_view tool);
 /// Also of a tool of an MCP server. No two agents use one name for different things.
 tool_kind kind_of_tool(std::string_view tool);
+/// Of a tool that runs code: whether a shell reads it.
+bool reads_shell_lines(std::string_view tool);
 /// Whether what it writes is named in patches.
 bool takes_patches(std::string_view tool);
 /// With this a patch begins.

@@ -272,15 +272,15 @@ bool core::rule(const internal::Request& request, const std::string& body, momen
 void core::take_hook(internal::FromDriver f, moment now) {
   auto& q = *f.mutable_hook_question();
   if (!q.after()) {
-    // No node is needed for it, and it holds while there is none.
-    if (auto why = rules_.why_not_run(q); !why.empty()) {
-      internal::HookAnswer answer;
-      answer.set_question_id(q.id());
-      answer.set_denied(true);
-      answer.set_text(std::move(why));
+    // No node is needed for what may not run, or is in nobody's way; it holds while there is none.
+    internal::HookAnswer answer;
+    answer.set_question_id(q.id());
+    answer.set_text(rules_.why_not_run(q));
+    answer.set_denied(!answer.text().empty());
+    if (!answer.denied())
+      agents::put_writes(rules_.writes_of(q), q);
+    if (answer.denied() || (q.writes().empty() && !q.more_writes()))
       return hook_answer(answer);
-    }
-    agents::put_writes(rules_.writes_of(q), q);
   }
   if (q.ByteSizeLong() > limits::driver_part_bytes_max) {
     q.clear_input();

@@ -25,11 +25,12 @@ constexpr std::string_view nothing_changes = "Nothing may be changed in this con
 /// What only a person can answer, like a question.
 constexpr std::array<std::string_view, 1> for_people{"ExitPlanMode"};
 /// What changes nothing; the agent asks for it outside of its directory.
-constexpr std::array<std::string_view, 7> reading{"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch"};
-/// What works on the agent's own notes, or has other tools work, which are looked at themselves.
-constexpr std::array<std::string_view, 11> planning{"AskUserQuestion",    "Task",    "Agent",    "TodoWrite",  "TaskCreate",
-                                                    "TaskUpdate",         "TaskGet", "TaskList", "ToolSearch", "ListMcpResourcesTool",
-                                                    "ReadMcpResourceTool"};
+constexpr std::array<std::string_view, 8> reading{"Read", "Glob", "Grep", "LS", "NotebookRead", "LSP", "WebFetch", "WebSearch"};
+/// What works on the agent's own notes and tasks, or has other tools work, which are looked at themselves.
+constexpr std::array<std::string_view, 18> planning{
+  "AskUserQuestion", "Task",          "Agent",          "SendMessage", "ListAgents",           "TodoWrite",
+  "TaskCreate",      "TaskUpdate",    "TaskGet",        "TaskList",    "TaskOutput",           "TaskStop",
+  "CronList",        "EnterPlanMode", "ReportFindings", "ToolSearch",  "ListMcpResourcesTool", "ReadMcpResourceTool"};
 /// Names of files and directories that say what is run, or what an agent may do.
 constexpr std::array<std::string_view, 35> deciding{".git",          ".gitconfig",
                                                     ".gitmodules",   ".gitattributes",
@@ -100,6 +101,9 @@ internal::HookQuestion as_question(const internal::Request& asked, std::string_v
   return q;
 }
 
+/// Whatever it is given.
+bool changes_nothing(std::string_view tool) { return is_one_of(tool, reading) || is_one_of(tool, for_people) || is_one_of(tool, planning); }
+
 ruling denied(std::string rule, std::string reason) { return {ruling::kind::deny, std::move(rule), std::move(reason)}; }
 
 } // namespace
@@ -160,11 +164,11 @@ std::string permission_rules::why_kept_out(const internal::Request& asked, std::
 }
 
 std::string permission_rules::why_not_run(const internal::HookQuestion& question) const {
+  if (changes_nothing(question.tool()))
+    return {};
   if (auto out = agents::kept_out_of(at_.kept_out, question, at_.place()); !out.rule.empty())
     return std::move(out.reason);
-  const auto& tool = question.tool();
-  const bool may_run = permissions_.kind() != rule_kind::PLAN || is_one_of(tool, reading) || is_one_of(tool, for_people) || is_one_of(tool, planning);
-  return may_run ? std::string{} : std::string{nothing_changes};
+  return permissions_.kind() == rule_kind::PLAN ? std::string{nothing_changes} : std::string{};
 }
 
 ruling permission_rules::decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks,

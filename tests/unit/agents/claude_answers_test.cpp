@@ -374,6 +374,14 @@ TEST_CASE("a request that a driver does not know is refused at once") {
   CHECK(json::parse(o.to_agent)["response"]["request_id"] == "e");
 }
 
+TEST_CASE("the program asks before every tool whether it may run, also before one that is not known") {
+  claude_stream stream;
+  const auto asked = json::parse(stream.initialize())["request"]["hooks"]["PreToolUse"];
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0]["matcher"] == ".*");
+  CHECK(asked[0]["onFailure"] == "block");
+}
+
 TEST_CASE("a hook is answered once and of a long input only the files that it names are shown, and nothing of a shell command") {
   world w;
   auto hook = [&](const std::string& id, const std::string& content, const std::string& tool = "Write", const std::string& file = {}) {
@@ -390,7 +398,8 @@ TEST_CASE("a hook is answered once and of a long input only the files that it na
   auto with_file = hook("f", content, "Write", "/repo/\"x\"")[0].hook_question();
   CHECK_FALSE(with_file.too_long());
   CHECK(json::parse(with_file.input()) == json{{"file_path", "/repo/\"x\""}});
-  CHECK(hook("b", content, "Bash", "/repo/x")[0].hook_question().too_long());
+  for (const auto* tool : {"Bash", "Monitor", "mcp__x__shell"})
+    CHECK(hook(tool, content, tool, "/repo/x")[0].hook_question().too_long());
   internal::HookAnswer a;
   a.set_question_id("h");
   CHECK(given(w.stream.answer_hook(a)) == json::object());

@@ -129,3 +129,32 @@ TEST_CASE("with more locks than are known a write may be to one of them, and wha
   CHECK(held_against(locks({"/repo/dir/a"}), writes("Bash", {{"command", "rm -r dir"}})).path == "/repo/dir/a");
   CHECK(held_against(locks({"/repo/x.o"}), writes("Bash", {{"command", "rm *.o"}})).path == "/repo/x.o");
 }
+
+TEST_CASE("a tool that watches a command writes what that writes, and a program is read with its arguments") {
+  const auto watched = writes("Monitor", {{"command", "tail -f log > held.c"}, {"timeout_ms", 1000}});
+  REQUIRE(watched.paths.size() == 1);
+  CHECK(watched.paths[0].name() == "/repo/held.c");
+  CHECK_FALSE(watched.more);
+  CHECK_FALSE(writes("Monitor", {{"ws", {{"url", "wss://x.org/"}}}}).more);
+  const auto words = writes("mcp__x__shell", {{"command", json::array({"sh", "-c", "echo x > held.c"})}});
+  REQUIRE(words.paths.size() == 1);
+  CHECK(words.paths[0].name() == "/repo/held.c");
+  CHECK_FALSE(words.more);
+  CHECK(kept("Monitor", {{"command", "echo x > ~/node/config.toml"}}) == "no agent writes /home/u/node");
+  CHECK(kept("mcp__x__shell", {{"command", json::array({"rm", "/home/u/node/x"})}}) == "no agent writes /home/u/node");
+}
+
+TEST_CASE("of a tool that does not show what it runs nobody says that it writes no more") {
+  for (const auto& [tool, input] : std::vector<std::pair<std::string, json>>{{"Bash", json::object()},
+                                                                             {"Bash", {{"command", 1}}},
+                                                                             {"Monitor", json::object()},
+                                                                             {"PowerShell", {{"command", "Set-Content held.c x"}}},
+                                                                             {"mcp__x__shell", {{"command", json::array({"sh", 1})}}},
+                                                                             {"mcp__x__shell", {{"line", "echo x > held.c"}}},
+                                                                             {"mcp__x__execute_code", {{"code", "open('held.c', 'w')"}}}}) {
+    CAPTURE(tool);
+    CHECK(writes(tool, input).more);
+    CHECK(held_against(locks({"/repo/held.c"}), writes(tool, input)).what == held_path::kind::perhaps);
+    CHECK(kept(tool, input).empty());
+  }
+}

@@ -152,7 +152,7 @@ TEST_CASE("Claude Code: the server is always loaded, a write and a shell are che
     events.insert(event);
   CHECK(events == std::set<std::string>{"SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PermissionRequest", "Stop", "Notification",
                                         "SessionEnd"});
-  CHECK(hooks["PreToolUse"] == json::parse(R"([{"matcher":"Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*","hooks":[
+  CHECK(hooks["PreToolUse"] == json::parse(R"([{"matcher":"Write|Edit|MultiEdit|NotebookEdit|Bash|Monitor|PowerShell|mcp__.*","hooks":[
     {"type":"command","command":"/opt/swarm/bin/swarmctl hook claude pre-tool-use","timeout":20}]}])"));
   h.options.fail_closed = true;
   h.options.enforce = true;

@@ -171,6 +171,10 @@ TEST_CASE("under plan nothing but what reads runs, also when the agent's own set
   CHECK(runs("Read", file("/repo/x")));
   CHECK(runs("ExitPlanMode", {{"plan", "p"}}));
   CHECK(runs("Task", {{"prompt", "look"}}));
+  for (const auto* tool : {"Monitor", "Skill", "Workflow", "CronCreate", "EnterWorktree", "ExitWorktree", "ScheduleWakeup", "NotYetKnown"})
+    CHECK_FALSE_MESSAGE(runs(tool, command("ls")), tool);
+  for (const auto* tool : {"SendMessage", "ListAgents", "TaskStop", "ToolSearch", "WebFetch", "EnterPlanMode", "ReportFindings"})
+    CHECK_MESSAGE(runs(tool, json::object()), tool);
   permit(w, kind::ASK);
   CHECK(runs("Edit", file("/repo/x")));
   CHECK(runs("Bash", command("touch p1.txt")));
@@ -265,6 +269,34 @@ TEST_CASE("with more locks than the driver knows of a person is asked about a wr
   permit(w, kind::AUTO, {"Write"}, 60'000);
   CHECK(outcome(w, "Write", file("/repo/free")) == "asked");
   CHECK(outcome(w, "Bash", command("ls")) == "allow by auto");
+}
+
+TEST_CASE("what a tool watches, and what it runs without a shell, is looked at like a shell command") {
+  auto w = in_a_turn({.directory = "/repo", .home = "/home/u", .kept_out = {"/home/u/node"}});
+  lock(w, {"/repo/held"});
+  permit(w, kind::AUTO, {}, 60'000);
+  CHECK(outcome(w, "Monitor", command("echo x > held")) == "deny by a peer holds /repo/held");
+  CHECK(outcome(w, "Monitor", command("echo x > /home/u/node/config.toml")) == "deny by no agent writes /home/u/node");
+  CHECK(outcome(w, "Monitor", command("echo x > free")) == "allow by auto");
+  CHECK(outcome(w, "mcp__x__shell", {{"command", json::array({"sh", "-c", "echo x > held"})}}) == "deny by a peer holds /repo/held");
+  CHECK(outcome(w, "mcp__x__execute_code", {{"code", "open('held', 'w')"}}) == "asked");
+  w.asks_hook("h", "Monitor", command("echo x > held"));
+  REQUIRE(w.all.back().hook_question().writes_size() == 1);
+  CHECK(w.all.back().hook_question().writes(0).name() == "/repo/held");
+}
+
+TEST_CASE("a tool that writes nothing runs at once and no node is asked") {
+  auto w = in_a_turn();
+  lock(w, {"/repo/held"});
+  w.pipe_takes = false;
+  for (const auto& [tool, input] : std::vector<std::pair<std::string, json>>{
+         {"Read", {{"file_path", "/repo/held"}}}, {"LSP", {{"filePath", "/repo/held"}}}, {"Skill", {{"skill", "x"}}}, {"Bash", command("ls")}}) {
+    w.asks_hook("of " + tool, tool, input);
+    CHECK_MESSAGE(w.lines_with("\"request_id\":\"of " + tool + "\",\"response\":{}") == 1, tool);
+  }
+  w.pipe_takes = true;
+  w.settle();
+  CHECK(std::none_of(w.all.begin(), w.all.end(), [](const auto& f) { return f.has_hook_question(); }));
 }
 
 TEST_CASE("no rule lets an agent write where the fabric keeps its state, and no node is needed to deny it") {
