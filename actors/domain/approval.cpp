@@ -247,6 +247,9 @@ void end_delivery(transaction& tx, v1::Approval& a, approval::Delivery how, std:
                                                     : "unknown"}});
 }
 
+/// Its choices are the asker's own words, and its decision is one of them.
+bool is_answered_in_words(const v1::Approval& a) { return a.kind() == approval::QUESTION || a.kind() == approval::ELICITATION; }
+
 /// Removes what was said in it, of a conversation that is gone. That it was decided, and by whom, stays as long as of others.
 void forget(transaction& tx, v1::Approval& a) {
   a.clear_title();
@@ -262,11 +265,12 @@ void forget(transaction& tx, v1::Approval& a) {
 void announce(transaction& tx, const v1::Approval& a) {
   json options = json::array();
   for (const auto& option : a.options())
-    options.push_back(option);
+    if (!is_answered_in_words(a))
+      options.push_back(option);
   tx.event("approval.requested", a.id(),
            {{"subject", a.subject()},
             {"kind", to_text(a.kind())},
-            // Of anything else than a task the text is for those who see the approval, and events are for all sessions.
+            // Of anything else than a task the text is for those who see the approval, as the choices of a question; events are for all sessions.
             {"title", a.kind() == approval::TASK ? a.title() : std::string{}},
             {"action_digest", to_hex(a.action_digest())},
             {"options", options},
@@ -457,6 +461,8 @@ v1::Reply decide_approval(transaction& tx, const v1::DecideApproval& d) {
   tx.put(*a);
   follow_agent_requests(tx, a->conversation_id());
   json payload = {{"subject", a->subject()}, {"kind", to_text(approval_kind(*a))}, {"decision", a->decision()}};
+  if (is_answered_in_words(*a))
+    payload.erase("decision");
   if (!a->decided_for().empty())
     payload["decided_for"] = a->decided_for();
   tx.event("approval.decided", a->id(), payload);

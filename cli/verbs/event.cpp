@@ -71,7 +71,7 @@ std::string told_of_several(const v1::Event& e) {
     return number("signal") != "0" && !number("signal").empty() ? "worker ended: signal " + number("signal")
                                                                 : "worker ended: exit " + number("exit_status");
   if (e.type() == "approval.decided")
-    return "decided: " + (payload.value("decision", json{}).is_string() ? payload.value("decision", "") : payload.value("reason", ""));
+    return "decided: " + (payload.value("decision", json{}).is_string() ? payload.value("decision", "") : payload.value("reason", "answered"));
   if (e.type() == "message.delivered")
     return "woken for " + messages_in(payload);
   if (e.type() == "instance.stale_reclaimed" && !mcp::told_end(payload).empty())

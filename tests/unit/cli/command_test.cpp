@@ -863,6 +863,7 @@ TEST_CASE("events of workers, agents, approvals and messages are told in words")
         "  -  -  worker ended: its process was lost with its node or the keeper there\n");
   CHECK(told("agent.state", R"({"state":"idle","source":"hook","until":5})") == "  -  -  the agent is now: idle\n");
   CHECK(told("approval.decided", R"({"subject":"x","decision":"yes"})") == "  -  -  decided: yes\n");
+  CHECK(told("approval.decided", R"({"subject":"x"})") == "  -  -  decided: answered\n");
   CHECK(told("approval.decided", R"({"subject":"x","decision":null,"reason":"expired"})") == "  -  -  decided: expired\n");
   CHECK(told("message.read", R"({"messages":[{"id":1},{"id":2}]})") == "  -  -  has read 2 messages\n");
   CHECK(told("cleanup.kv_deleted", R"({"count":7,"more":{"a":1}})") == "  -  -  count 7\n");

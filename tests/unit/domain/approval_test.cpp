@@ -342,6 +342,11 @@ TEST_CASE("events of an approval say its text only of a task because every sessi
   domain_world w;
   const auto of_question = w.run(question(w.session())), of_task = w.run(request(domain_world::command(), approval::TASK, "Deploy it?"));
   REQUIRE(of_question.events_size() == 1);
-  CHECK(of_question.events(0).payload().find("colour") == std::string::npos);
+  const auto answered = w.run(decision(of_question.reply().approval(), "green"));
+  REQUIRE_FALSE(answered.reply().has_refusal());
+  for (const auto* batch : {&of_question, &answered})
+    for (const auto& e : batch->events())
+      for (const auto* said : {"colour", "red", "green"})
+        CHECK((e.type() == "message.sent" || e.payload().find(said) == std::string::npos));
   CHECK(of_task.events(0).payload().find("Deploy it?") != std::string::npos);
 }
