@@ -268,7 +268,7 @@ void dialogue::wish_prompts() {
       send_prompt(known.row);
 }
 
-/// Into the turn that is open the first that steers; else, when nothing is under way, the first that steers or the oldest.
+/// Into the turn that is open the first that steers; else, when nothing is under way, the oldest: no other may begin a turn.
 const v1::Prompt* dialogue::next_prompt() const {
   const bool in_turn = !open_turn_.empty() || !row_.open_turn().empty();
   const v1::Prompt* next = nullptr;
@@ -278,8 +278,7 @@ const v1::Prompt* dialogue::next_prompt() const {
       return nullptr;
     if (p.state() != v1::Prompt::QUEUED || (in_turn && !p.steer()))
       continue;
-    const bool goes_before = !next || (p.steer() == next->steer() ? p.number() < next->number() : p.steer());
-    if (goes_before)
+    if (!next || p.number() < next->number())
       next = &p;
   }
   return next;

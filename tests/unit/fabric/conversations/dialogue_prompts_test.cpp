@@ -83,15 +83,7 @@ TEST_CASE("a prompt that steers goes into the open turn and others wait for its 
   w.row.set_state(v1::Conversation::RUNNING);
   w.row.set_open_turn("1");
   w.begin();
-  w.store = [&](const v1::Command& c) {
-    v1::Reply r;
-    *r.mutable_conversation()->mutable_conversation() = w.row;
-    if (const auto& id = c.report_conversation().sending(); !id.empty()) {
-      w.prompts[id].set_state(v1::Prompt::SENDING);
-      *r.mutable_conversation()->mutable_prompt() = w.prompts[id];
-    }
-    return r;
-  };
+  w.lets_send();
   w.talk->prompt_is(w.prompt("first", v1::Prompt::QUEUED), 0);
   auto& s = w.prompt("steers", v1::Prompt::QUEUED);
   s.set_steer(true);
@@ -100,6 +92,23 @@ TEST_CASE("a prompt that steers goes into the open turn and others wait for its 
   CHECK(w.count("prompt steers") == 1);
   CHECK(w.count("prompt first") == 0);
   CHECK(w.told.back().prompt().steer());
+}
+
+TEST_CASE("without an open turn what waits longest is sent before a prompt that steers and that one behind it") {
+  told_world w;
+  w.begin();
+  w.lets_send();
+  w.talk->prompt_is(w.prompt("first", v1::Prompt::QUEUED), 0);
+  auto& s = w.prompt("steers", v1::Prompt::QUEUED);
+  s.set_steer(true);
+  w.talk->prompt_is(s, 0);
+  w.connect();
+  CHECK(w.count("prompt first") == 1);
+  CHECK(w.count("prompt steers") == 0);
+  w.prompts["first"].set_state(v1::Prompt::CONSUMED);
+  w.talk->prompt_is(w.prompts["first"], ++w.revision);
+  w.settle();
+  CHECK(w.count("prompt steers") == 1);
 }
 
 TEST_CASE("a prompt that comes to an idle agent is asked for before its row is heard of and given once it is") {

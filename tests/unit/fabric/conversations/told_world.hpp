@@ -72,6 +72,21 @@ struct told_world {
     talk->row_is(row, ++revision);
     settle();
   }
+  /// As the rules do: without an open turn the oldest alone may be sent.
+  void lets_send() {
+    store = [this](const v1::Command& c) {
+      v1::Reply r;
+      *r.mutable_conversation()->mutable_conversation() = row;
+      if (const auto& id = c.report_conversation().sending(); !id.empty()) {
+        auto& p = prompts[id];
+        const auto is_before = [&](const auto& other) { return other.second.state() < v1::Prompt::CONSUMED && other.second.number() < p.number(); };
+        if (row.open_turn().empty() ? std::none_of(prompts.begin(), prompts.end(), is_before) : p.steer())
+          p.set_state(v1::Prompt::SENDING);
+        *r.mutable_conversation()->mutable_prompt() = p;
+      }
+      return r;
+    };
+  }
   std::map<std::string, v1::Prompt> prompts;
 
   void settle() {
