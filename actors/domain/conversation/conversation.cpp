@@ -233,6 +233,7 @@ v1::Reply interrupt_conversation(transaction& tx, const v1::InterruptConversatio
     return conversation_reply(std::move(*c));
   c->set_interrupts(c->interrupts() + 1);
   c->set_held(true);
+  c->clear_background_until_ms(); // its task is left to a person
   put_changed(tx, *c);
   tx.event("conversation.interrupted", c->id(), {{"turn", c->open_turn()}, {"interrupts", c->interrupts()}});
   return conversation_reply(std::move(*c));

@@ -166,8 +166,8 @@ private:
         begin_task(tx_, c_);
       note_taken(tx_, c_, *p, is_of_task);
       take_mail(tx_, c_);
-    } else if (is_of_task && !c_.held() && said.state() != prompt_row::SUBMITTED) {
-      settle_task(tx_, c_, turn_end::failed, "its agent did not get the task: " + said.reason());
+    } else if (said.state() != prompt_row::SUBMITTED) {
+      settle_lost_prompt(tx_, c_, *p);
     }
   }
 
@@ -375,7 +375,7 @@ void lose_driver(transaction& tx, v1::Conversation& c, const std::string& why) {
   c.set_session_cost_usd(c.saved_cost_usd()); // its agent, if one ran, was killed with it
   for (auto& p : underway(tx, c))
     if (is_given(p)) {
-      was_at_work = was_at_work || is_instruction(c, p);
+      was_at_work = was_at_work || is_instruction(c, p) || waits_on(c);
       move_prompt(tx, p, prompt_row::UNKNOWN, "its driver ended before it told whether the agent has it");
     }
   withdraw_agent_requests(tx, c.id(), "the agent has ended", true);

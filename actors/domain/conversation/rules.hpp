@@ -83,6 +83,10 @@ void begin_task(transaction&, const v1::Conversation&);
 /// How its agent left off. A task ends with the turn that leaves nothing to do, also beside it, or that fails.
 enum class turn_end { finished, interrupted, failed };
 void settle_task(transaction&, v1::Conversation&, turn_end, const std::string& text);
+/// The last turn has left its task nothing to do but what is still to come: a further prompt, or what runs beside the turns.
+bool waits_on(const v1::Conversation&) noexcept;
+/// Its agent never gets the prompt, or nobody knows whether it has it.
+void settle_lost_prompt(transaction&, v1::Conversation&, const v1::Prompt&);
 /// So many tasks run beside the turns.
 void take_background(transaction&, v1::Conversation&, std::uint32_t running);
 /// None does any more, for the agent has ended.

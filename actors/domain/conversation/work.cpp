@@ -81,6 +81,8 @@ void stop_working(transaction& tx, conversation& c) {
   put_changed(tx, c);
 }
 
+void wait_on(const transaction& tx, conversation& c) { c.set_background_until_ms(tx.in().now_ms + limits::conversation_background().count()); }
+
 } // namespace
 
 bool is_instruction(const conversation& c, const prompt_row& p) { return !c.task_id().empty() && p.task_id() == c.task_id(); }
@@ -97,6 +99,8 @@ void begin_task(transaction& tx, const conversation& c) {
     start_task(tx, std::move(*task), c.session_id(), false);
 }
 
+bool waits_on(const conversation& c) noexcept { return c.background_until_ms() != 0; }
+
 void settle_task(transaction& tx, conversation& c, turn_end how, const std::string& text) {
   c.clear_background_until_ms();
   auto task = task_at_work(tx, c);
@@ -106,12 +110,9 @@ void settle_task(transaction& tx, conversation& c, turn_end how, const std::stri
       task.reset();
   if (!task || how == turn_end::interrupted)
     return;
-  if (how == turn_end::finished && !underway(tx, c).empty())
-    return; // something was said meanwhile, and the agent goes on
-  if (how == turn_end::finished && c.background() > 0) {
-    c.set_background_until_ms(tx.in().now_ms + limits::conversation_background().count());
-    return;
-  }
+  // Something was said meanwhile or runs beside its turns, and the agent goes on.
+  if (how == turn_end::finished && (c.background() > 0 || !underway(tx, c).empty()))
+    return wait_on(tx, c);
   if (how == turn_end::failed && is_tried_again(tx, c, *task))
     return;
   if (how == turn_end::failed)
@@ -119,28 +120,42 @@ void settle_task(transaction& tx, conversation& c, turn_end how, const std::stri
   finish_work(tx, c, std::move(*task), how == turn_end::finished ? v1::DONE : v1::FAILED, text);
 }
 
+void settle_lost_prompt(transaction& tx, conversation& c, const prompt_row& p) {
+  if (c.held())
+    return; // whoever holds it goes on
+  if (is_instruction(c, p))
+    return settle_task(tx, c, turn_end::failed, "its agent did not get the task: " + p.reason());
+  if (!waits_on(c))
+    return;
+  if (p.state() == prompt_row::UNKNOWN)
+    return settle_task(tx, c, turn_end::failed, "its agent ended before it told whether it has what was said to it last");
+  settle_task(tx, c, turn_end::finished, c.last_text());
+}
+
 void take_background(transaction& tx, conversation& c, std::uint32_t running) {
   c.set_background(running);
-  if (running == 0 && c.background_until_ms() != 0)
+  if (running == 0 && waits_on(c))
     c.set_background_until_ms(std::min(c.background_until_ms(), tx.in().now_ms + limits::conversation_last_turn.count()));
 }
 
 void end_background(transaction& tx, conversation& c, const std::string& why) {
   const auto running = c.background();
   c.clear_background();
-  if (c.background_until_ms() == 0)
+  if (!waits_on(c))
     return;
-  if (running == 0)
+  if (running == 0 || !underway(tx, c).empty())
     return settle_task(tx, c, turn_end::finished, c.last_text());
   settle_task(tx, c, turn_end::failed, "its agent ended while it waited for what runs beside its turns" + (why.empty() ? "" : ": " + why));
 }
 
 bool settle_background(transaction& tx, conversation& c) {
-  if (c.background_until_ms() == 0 || c.background_until_ms() > tx.in().now_ms)
+  if (!waits_on(c) || c.background_until_ms() > tx.in().now_ms)
     return false;
   c.clear_background_until_ms();
-  // Otherwise something was said meanwhile, and the agent goes on.
-  if (auto task = task_at_work(tx, c); task && underway(tx, c).empty())
+  const bool is_told_more = !underway(tx, c).empty();
+  if (is_told_more && unfinished_task(tx, c))
+    wait_on(tx, c);
+  else if (auto task = task_at_work(tx, c); task && !is_told_more)
     finish_work(tx, c, std::move(*task), v1::DONE,
                 c.background() == 0 ? c.last_text()
                                     : c.last_text() + "\n\n(" + std::to_string(c.background()) + " of its tasks still run beside its turns)");
