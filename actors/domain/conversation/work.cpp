@@ -81,6 +81,15 @@ void stop_working(transaction& tx, conversation& c) {
   put_changed(tx, c);
 }
 
+/// Whoever has the task made once more asks for the same.
+void note_permissions(transaction& tx, const std::string& task_id, conversation::Permissions permissions) {
+  auto task = find_task(tx, task_id);
+  if (!task || task->permissions() == permissions)
+    return;
+  task->set_permissions(permissions);
+  tx.put(std::move(*task));
+}
+
 void wait_on(const transaction& tx, conversation& c) { c.set_background_until_ms(tx.in().now_ms + limits::conversation_background().count()); }
 
 } // namespace
@@ -173,6 +182,7 @@ v1::Spawn order_conversation(transaction& tx, v1::Spawn driver, const v1::Task& 
   c.set_directory(driver.directory());
   c.set_task_id(task.id());
   put_permissions(tx, c, permissions, 0);
+  note_permissions(tx, task.id(), c.permissions());
   *c.mutable_created_by() = speaker(tx);
   c.set_created_at_ms(tx.in().now_ms);
   const auto first = queue_task(tx, c, task, message);
@@ -228,8 +238,10 @@ void instruct_conversation(transaction& tx, const std::string& conversation_id, 
   if (!c)
     return;
   c->set_task_id(task.id());
-  if (permissions)
+  if (permissions) {
     put_permissions(tx, *c, *permissions, 0);
+    note_permissions(tx, task.id(), c->permissions());
+  }
   const auto p = queue_task(tx, *c, task, message);
   tx.event("conversation.prompted", c->id(), {{"prompt_id", p.id()}, {"number", p.number()}});
   go_on(tx, *c, true);

@@ -97,9 +97,12 @@ private:
     return check_loosening(tx_, d_.permissions());
   }
 
-  /// Of the conversation that works on it.
+  /// Of the conversation that works on it. A task that is made once more has those of the one before, as far as whoever asks may give them.
   v1::Conversation::Permissions permissions() const {
-    const auto asked = d_.structured() ? d_.permissions() : v1::Conversation::PERMISSIONS_UNSPECIFIED;
+    auto asked = d_.structured() ? d_.permissions() : v1::Conversation::PERMISSIONS_UNSPECIFIED;
+    const auto old = d_.retry_of().empty() ? std::nullopt : find_task(tx_, d_.retry_of());
+    if (asked == v1::Conversation::PERMISSIONS_UNSPECIFIED && old && !check_loosening(tx_, old->permissions()))
+      asked = old->permissions();
     return asked == v1::Conversation::PERMISSIONS_UNSPECIFIED ? v1::Conversation::ASK : asked;
   }
 
@@ -357,7 +360,7 @@ private:
     auto worker = named(std::move(described_));
     worker.set_intent(title_);
     const bool deferred = task_.status() != v1::OPEN;
-    auto ordered = d_.structured() ? order_conversation(tx_, std::move(worker), task_, message(), d_.permissions(), deferred)
+    auto ordered = d_.structured() ? order_conversation(tx_, std::move(worker), task_, message(), permissions(), deferred)
                                    : order_worker(tx_, std::move(worker), deferred);
     auto r = answer(v1::DispatchReply::SPAWNING);
     *r.mutable_dispatch()->mutable_spawn() = std::move(ordered);

@@ -1,4 +1,4 @@
-// Tasks whose agent was told more than the task.
+// Tasks whose agent was told more than the task, and tasks that are made once more.
 #include <doctest/doctest.h>
 
 #include "actors/base/limits.hpp"
@@ -115,4 +115,82 @@ TEST_CASE("a task that a person has interrupted is left to that person though a 
   CHECK(w.task().status() == v1::IN_PROGRESS);
   w.pass_hour();
   CHECK(w.task().status() == v1::IN_PROGRESS);
+}
+
+namespace {
+
+struct again_world : work_world {
+  /// Has done its task, which was given out with these permissions.
+  std::string done_with(conversation::Permissions permissions) {
+    auto cmd = dispatching();
+    cmd.mutable_dispatch()->set_permissions(permissions);
+    const auto r = reply(cmd).dispatch();
+    task_id = r.task().id();
+    const auto id = r.spawn().conversation_id();
+    begin(id, "1");
+    reply(ending(id, "1"));
+    REQUIRE(task().status() == v1::DONE);
+    return id;
+  }
+  /// As `swarmctl retry` asks for it. The conversation that has the task then.
+  std::string once_more(const std::string& id, v1::Command cmd = command()) {
+    auto& d = *cmd.mutable_dispatch();
+    d = domain::dispatch_like(driver(id), in.now_ms);
+    d.set_title(task().title());
+    d.set_description(task().description());
+    d.set_retry_of(task_id);
+    const auto r = reply(cmd).dispatch();
+    task_id = r.task().id();
+    return r.has_spawn() ? r.spawn().conversation_id() : r.prompt().handle();
+  }
+};
+
+} // namespace
+
+TEST_CASE("a structured task that is made once more has the permissions that it was given out with") {
+  for (const auto permissions : {conversation::ASK, conversation::AUTO_EDIT, conversation::AUTO, conversation::PLAN, conversation::DENY}) {
+    CAPTURE(permissions);
+    for (const bool is_taken_over : {true, false}) {
+      CAPTURE(is_taken_over);
+      again_world w;
+      auto id = w.done_with(permissions);
+      if (!is_taken_over)
+        w.stop(id);
+      id = w.once_more(id);
+      CHECK(w.row(id).permissions() == permissions);
+      CHECK(w.task().permissions() == permissions);
+      if (!is_taken_over) {
+        w.stop(id);
+        CHECK(w.row(w.once_more(id)).permissions() == permissions);
+      }
+    }
+  }
+}
+
+TEST_CASE("whoever may not let an agent do something unasked makes a task once more without that") {
+  const auto by_coordinator = [](conversation::Permissions permissions) {
+    again_world w;
+    const auto id = w.done_with(permissions);
+    return w.row(w.once_more(id, w.by(v1::Principal::SESSION, w.session("mode:gateway")))).permissions();
+  };
+  CHECK(by_coordinator(conversation::AUTO) == conversation::ASK);
+  CHECK(by_coordinator(conversation::AUTO_EDIT) == conversation::ASK);
+  CHECK(by_coordinator(conversation::PLAN) == conversation::PLAN);
+  CHECK(by_coordinator(conversation::DENY) == conversation::DENY);
+}
+
+TEST_CASE("a structured task that is tried again by itself keeps its permissions") {
+  work_world w;
+  auto cmd = w.dispatching();
+  cmd.mutable_dispatch()->set_retries(1);
+  cmd.mutable_dispatch()->set_permissions(conversation::AUTO_EDIT);
+  const auto r = w.reply(cmd).dispatch();
+  w.task_id = r.task().id();
+  const auto id = r.spawn().conversation_id();
+  w.begin(id, "1");
+  w.ended(id, "killed");
+  REQUIRE(w.row(id).generation() == 2);
+  CHECK(w.row(id).permissions() == conversation::AUTO_EDIT);
+  w.begin(id, "2");
+  CHECK(w.row(id).permissions() == conversation::AUTO_EDIT);
 }
