@@ -175,6 +175,9 @@ struct operators_mail {
 };
 /// Its recipient knows it from elsewhere: it counts as read, and as a prompt that waits as taken. Nothing once the recipient has got it.
 void take_mail_back(transaction&, const operators_mail&);
+/// Whether it may go into the turn that is open. When too much in a row was said by agents alone, theirs wait, and with them none keeps a turn open
+/// before a person's words.
+bool joins_turns(const v1::Conversation&, const v1::Prompt&) noexcept;
 
 /// Only people let a new conversation do something unasked.
 std::optional<v1::Reply> check_loosening(const transaction&, v1::Conversation::Permissions);

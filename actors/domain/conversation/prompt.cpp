@@ -148,18 +148,6 @@ bool queue_mail(transaction& tx, conversation& c, v1::Message& m) {
   return true;
 }
 
-/// Whether its turn had no other prompt before it. A turn takes those that wait together, so that others of it have numbers near this one; what is
-/// further away is not found, and the prompt counts as one that begins a turn.
-bool begins_turn(const transaction& tx, const conversation& c, const prompt_row& p) {
-  prompt_filter near{.scope = tx.scope(), .conversation_id = c.id(), .retired = true};
-  near.after_number = p.number() - std::min<std::uint64_t>(p.number(), 2 * limits::prompts_open_max);
-  near.limit = 4 * limits::prompts_open_max;
-  const auto found = tx.find<prompt_row>(near);
-  return p.turn().empty() || std::none_of(found.begin(), found.end(), [&](const prompt_row& other) {
-           return other.id() != p.id() && other.turn() == p.turn() && other.generation() == p.generation();
-         });
-}
-
 /// The agent never got it: it is mail again, which the agent finds when it looks, or which becomes a prompt once more.
 void give_mail_back(transaction& tx, const prompt_row& p) {
   auto m = p.message_id().empty() ? std::nullopt : tx.get<v1::Message>(key(p.scope(), std::stoull(p.message_id())));
@@ -183,6 +171,10 @@ void tell_sender(transaction& tx, const conversation& c, const prompt_row& p) {
 bool is_itself(const transaction& tx, const conversation& c) {
   const auto me = tx.acting_session();
   return me && conversation_of(tx.base(), *me) == c.id();
+}
+
+bool joins_turns(const conversation& c, const prompt_row& p) noexcept {
+  return p.steer() && (c.own_turns() < limits::conversation_own_turns_max || is_persons(p.requested_by()));
 }
 
 bool is_persons(const v1::Principal& who) noexcept {
@@ -249,8 +241,6 @@ void note_taken(transaction& tx, conversation& c, const prompt_row& p, bool is_o
     c.set_own_turns(0);
     return;
   }
-  if (p.steer() && !begins_turn(tx, c, p))
-    return;
   c.set_own_turns(c.own_turns() + 1);
   const auto waiting = underway(tx, c);
   const auto is_wanted = [&](const prompt_row& other) { return is_persons(other.requested_by()) || is_instruction(c, other); };
@@ -258,7 +248,7 @@ void note_taken(transaction& tx, conversation& c, const prompt_row& p, bool is_o
     return;
   c.set_held(true);
   c.set_reason(std::to_string(c.own_turns()) +
-               " turns in a row were asked for by other agents alone. What they say waits until a person says something, or: " +
+               " times in a row the agent was told something by other agents alone. What they say waits until a person says something, or: " +
                "swarmctl chat resume " + c.id());
   tx.event("conversation.held", c.id(), {{"own_turns", c.own_turns()}}, "system");
 }

@@ -286,11 +286,11 @@ private:
 
   /// Before what waits, and in the order of those that steer.
   bool may_join_turn(const prompt_row& p) const {
-    if (!p.steer() || (c_.state() != conversation::RUNNING && c_.state() != conversation::BLOCKED))
+    if (!joins_turns(c_, p) || (c_.state() != conversation::RUNNING && c_.state() != conversation::BLOCKED))
       return false;
     const auto all = underway(tx_, c_);
     return std::none_of(all.begin(), all.end(), [&](const auto& other) {
-      return other.state() == prompt_row::SENDING || (other.steer() && other.state() == prompt_row::QUEUED && other.number() < p.number());
+      return other.state() == prompt_row::SENDING || (joins_turns(c_, other) && other.state() == prompt_row::QUEUED && other.number() < p.number());
     });
   }
 

@@ -54,7 +54,7 @@ v1::Prompt queue_prompt(transaction&, v1::Conversation&, v1::Prompt said);
 void go_on(transaction&, v1::Conversation&, bool for_person);
 /// Moves a prompt on, and stores it. Nothing when the prompt has come as far already.
 bool move_prompt(transaction&, v1::Prompt&, v1::Prompt::State, const std::string& reason = {});
-/// The agent has taken it: counts turns that no person and no task has asked for, and holds the queue after too many.
+/// The agent has taken it: counts what no person and no task has asked for, turns and what joins one, and holds the queue after too much.
 void note_taken(transaction&, v1::Conversation&, const v1::Prompt&, bool is_of_task);
 /// Unread mail of its agent becomes prompts, as far as there is room.
 void take_mail(transaction&, v1::Conversation&);

@@ -6,6 +6,7 @@
 #include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/oldest_prompt.hpp"
+#include "actors/domain/rules.hpp"
 #include "actors/fabric/conversations/dialogue.hpp"
 
 namespace swarm {
@@ -268,7 +269,7 @@ void dialogue::wish_prompts() {
       send_prompt(known.row);
 }
 
-/// Into the turn that is open the first that steers; else, when nothing is under way, the oldest: no other may begin a turn.
+/// Into the turn that is open the first that may join it; else, when nothing is under way, the oldest: no other may begin a turn.
 const v1::Prompt* dialogue::next_prompt() const {
   const bool in_turn = !open_turn_.empty() || !row_.open_turn().empty();
   const v1::Prompt* next = nullptr;
@@ -276,7 +277,7 @@ const v1::Prompt* dialogue::next_prompt() const {
     const auto& p = known.row;
     if (is_under_way(p) && !in_turn)
       return nullptr;
-    if (p.state() != v1::Prompt::QUEUED || (in_turn && !p.steer()))
+    if (p.state() != v1::Prompt::QUEUED || (in_turn && !domain::joins_turns(row_, p)))
       continue;
     if (!next || p.number() < next->number())
       next = &p;

@@ -352,7 +352,7 @@ TEST_CASE("two agents do not answer each other for ever: after 8 turns the queue
   CHECK(w.row(id).reason().empty());
 }
 
-TEST_CASE("a prompt that steers counts as a turn when it begins one, and not when it joins one") {
+TEST_CASE("a prompt that steers counts whether it begins a turn or joins one") {
   conversation_world w;
   auto id = w.idle();
   auto peer = w.session();
@@ -363,20 +363,63 @@ TEST_CASE("a prompt that steers counts as a turn when it begins one, and not whe
   w.send(id, first);
   w.turn(id, "2");
   w.outcome(id, first, prompt_row::CONSUMED, "2");
+  CHECK(w.row(id).own_turns() == 1);
   w.send(id, second);
   w.outcome(id, second, prompt_row::CONSUMED, "2");
   w.reply(w.turn_end(id, "2"));
-  CHECK(w.row(id).own_turns() == 1);
+  CHECK(w.row(id).own_turns() == 2);
   turn = 2;
-  for (std::size_t n = 1; n < limits::conversation_own_turns_max; ++n) {
+  for (std::size_t n = 2; n < limits::conversation_own_turns_max; ++n) {
     CHECK_FALSE(w.row(id).held());
     steered();
     work_through(w, id, turn);
   }
   CHECK(w.row(id).held());
+  const auto before = turn;
   steered();
   work_through(w, id, turn);
-  CHECK(turn == 1 + static_cast<int>(limits::conversation_own_turns_max));
+  CHECK(turn == before);
+}
+
+namespace {
+
+/// So often agents alone say something into turn 1.
+void steer_into_turn(conversation_world& w, const std::string& id, const std::string& peer, std::size_t times) {
+  for (std::size_t n = 0; n < times; ++n) {
+    auto p = steer(w, id, "go on", w.by_grant(peer, "chat"));
+    CHECK(w.send(id, p).conversation().prompt().state() == prompt_row::SENDING);
+    w.outcome(id, p, prompt_row::CONSUMED, "1");
+  }
+}
+
+} // namespace
+
+TEST_CASE("agents cannot keep a turn open for ever by what they say into it") {
+  conversation_world w;
+  auto id = w.running();
+  auto peer = w.session();
+  steer_into_turn(w, id, peer, limits::conversation_own_turns_max);
+  CHECK(w.row(id).held());
+  auto late = steer(w, id, "go on", w.by_grant(peer, "chat"));
+  CHECK(w.send(id, late).conversation().prompt().state() == prompt_row::QUEUED);
+  w.reply(w.turn_end(id, "1"));
+  CHECK(w.send(id, late).conversation().prompt().state() == prompt_row::QUEUED);
+  w.resume(id);
+  CHECK(w.send(id, late).conversation().prompt().state() == prompt_row::SENDING);
+}
+
+TEST_CASE("a person's prompt that waits for the end of a turn is not put off by agents that speak into it") {
+  conversation_world w;
+  auto id = w.running();
+  auto peer = w.session();
+  auto wanted = w.say(id);
+  steer_into_turn(w, id, peer, limits::conversation_own_turns_max);
+  CHECK_FALSE(w.row(id).held());
+  auto late = steer(w, id, "go on", w.by_grant(peer, "chat"));
+  CHECK(w.send(id, late).conversation().prompt().state() == prompt_row::QUEUED);
+  w.reply(w.turn_end(id, "1"));
+  CHECK(w.send(id, late).conversation().prompt().state() == prompt_row::QUEUED);
+  CHECK(w.send(id, wanted).conversation().prompt().state() == prompt_row::SENDING);
 }
 
 TEST_CASE("a person's prompt that waits behind mail is reached") {
