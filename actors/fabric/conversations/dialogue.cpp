@@ -23,13 +23,35 @@ bool is_other(const v1::Conversation& a, const v1::Conversation& b) {
   return a.state() != b.state() || a.held() != b.held() || a.open_turn() != b.open_turn() || a.generation() != b.generation();
 }
 
+void take_turn(log_tail& tail, const v1::ConversationItem& item, std::uint64_t seq) {
+  const bool begins = item.state() == "started";
+  tail.open_turn = begins ? item.id() : std::string{};
+  tail.open_turn_seq = seq;
+  tail.denied.clear();
+  tail.ended_turn = begins ? std::nullopt : std::optional{item};
+  tail.ended_turn_seq = begins ? 0 : seq;
+  if (begins)
+    tail.last_text.clear();
+}
+
+bool goes_on(const log_tail& tail, const v1::ConversationItem& item) {
+  return tail.part && tail.part->kind() == item.kind() && tail.part->id() == item.id();
+}
+
+void take_text(log_tail& tail, const v1::ConversationItem& item) {
+  constexpr auto bytes_max = 2 * limits::conversation_last_text_bytes_max;
+  if (!goes_on(tail, item))
+    tail.last_text.clear();
+  tail.last_text += item.body();
+  tail.last_text.erase(0, tail.last_text.size() - std::min(tail.last_text.size(), bytes_max));
+}
+
 void take_part(log_tail& tail, v1::ConversationItem item) {
   if (item.last()) {
     tail.part.reset();
     return;
   }
-  const bool goes_on = tail.part && tail.part->kind() == item.kind() && tail.part->id() == item.id();
-  tail.part_bytes = (goes_on ? tail.part_bytes : 0) + item.body().size();
+  tail.part_bytes = (goes_on(tail, item) ? tail.part_bytes : 0) + item.body().size();
   item.clear_body();
   tail.part = std::move(item);
 }
@@ -52,11 +74,10 @@ void take_frame(log_tail& tail, std::uint32_t generation, const conversation_fra
   } else {
     tail.own.insert(dialogue::key_of(item));
   }
-  if (item.kind() == v1::CONVERSATION_TURN) {
-    tail.open_turn = item.state() == "started" ? item.id() : std::string{};
-    tail.open_turn_seq = frame.driver_seq;
-    tail.denied.clear();
-  }
+  if (item.kind() == v1::CONVERSATION_TURN)
+    take_turn(tail, item, frame.driver_seq);
+  if (item.kind() == v1::CONVERSATION_TEXT && !item.nested())
+    take_text(tail, item);
   if (item.kind() == v1::CONVERSATION_NOTICE && !item.of().empty())
     tail.denied[item.of()] = item.attachments_size() == 0 ? std::string{} : item.attachments(0).digest();
   if (item.kind() == v1::CONVERSATION_NOTICE)
@@ -388,7 +409,7 @@ void dialogue::kept(const log_place& place) {
 
 /// Its row may be over before that: another generation was asked for.
 bool dialogue::is_unfinished() const noexcept {
-  return !open_turn_.empty() || part_ || !unended_.empty() ||
+  return !open_turn_.empty() || part_ || !unended_.empty() || !expected_.empty() ||
          std::any_of(ops_.begin(), ops_.end(), [](const op& o) { return std::holds_alternative<frame_op>(o); }) ||
          std::any_of(prompts_.begin(), prompts_.end(), [this](const auto& p) { return has_got(p.second.row); });
 }
@@ -409,8 +430,8 @@ void dialogue::end_generation() {
     if (has_got(known.row) && !tail_.lost.contains(id))
       write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
   std::erase_if(prompts_, [this](const auto& p) { return has_got(p.second.row); });
-  // It may be given, and its row was not heard of before the driver's end.
-  if (auto id = std::exchange(expected_, {}); !id.empty() && !prompts_.contains(id) && !tail_.lost.contains(id))
+  // It may be given, and that was not heard of its row before the driver's end.
+  if (auto id = std::exchange(expected_, {}); !id.empty() && !tail_.lost.contains(id))
     write_own(lost_prompt(id, v1::Prompt::UNKNOWN, "Its driver ended before it told whether the agent has it"));
   for (const auto& [id, known] : approvals_) {
     v1::Approval a = known.row;
@@ -441,6 +462,7 @@ void dialogue::end_generation() {
     open_turn_.clear();
   }
   ops_.emplace_back(sync_op{});
+  tell_ended_turn();
   v1::Command command;
   auto& r = report(command);
   r.set_driver_ended(true);

@@ -203,6 +203,7 @@ private:
   void on_item(const internal::FromDriver&);
   void on_turn_started(const internal::FromDriver&);
   void on_turn_ended(const internal::FromDriver&);
+  void tell_ended_turn();
   void on_prompt_state(const internal::FromDriver&);
   void on_option_state(const internal::FromDriver&);
   void on_agent_exited(const internal::FromDriver&);

@@ -217,6 +217,27 @@ void dialogue::on_turn_ended(const driver& f) {
   done(f.seq());
 }
 
+/// The log has the end of the last turn, and the row has not: the node died in between, and its driver has not told it again.
+void dialogue::tell_ended_turn() {
+  if (!tail_.ended_turn || tail_.ended_turn_seq <= row_.driver_seq())
+    return;
+  const auto& t = *tail_.ended_turn;
+  v1::Command command;
+  auto& outcome = *report(command, tail_.ended_turn_seq).mutable_turn_ended();
+  outcome.set_turn(t.id());
+  outcome.set_finished(t.state() == "ended");
+  outcome.set_interrupted(t.state() == "interrupted");
+  outcome.set_failure(outcome.finished() || outcome.interrupted() ? std::string{} : note_of(t.body()));
+  *outcome.mutable_usage() = t.usage();
+  outcome.mutable_usage()->clear_cost_usd();
+  outcome.mutable_usage()->clear_cost_known();
+  // The log has what the turn has cost, and the row counts by what its session has.
+  outcome.set_session_cost_usd(row_.session_cost_usd() + t.usage().cost_usd());
+  outcome.set_cost_known(t.usage().cost_known());
+  outcome.set_last_text(end_of(tail_.last_text, std::min(limits::conversation_last_text_bytes_max, limits::note_bytes_max())));
+  ask_for(std::move(command));
+}
+
 v1::ConversationItem dialogue::lost_prompt(const std::string& id, v1::Prompt::State state, const std::string& why) const {
   constexpr std::size_t words_max = 1 * limits::kib;
   const auto known = prompts_.find(id);

@@ -16,6 +16,9 @@ struct log_tail {
   std::uint64_t seq = 0;                             // the highest of the driver
   std::string open_turn;                             // begun and not ended
   std::uint64_t open_turn_seq = 0;                   // of its begin
+  std::optional<v1::ConversationItem> ended_turn;    // that has ended last, when no other has begun
+  std::uint64_t ended_turn_seq = 0;                  // of its end
+  std::string last_text;                             // the end of what the agent has said last in its turn, maybe from the middle of a character on
   std::optional<v1::ConversationItem> part;          // of an item whose end is missing, without its body
   std::uint64_t part_bytes = 0;                      // of its body
   std::set<std::string> said;                        // prompts

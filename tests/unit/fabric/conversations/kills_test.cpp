@@ -255,3 +255,30 @@ TEST_CASE("a conversation whose driver is replaced twice while its actor begins 
     caf::anon_send_exit(helper, caf::exit_reason::kill);
   w.f.w.settle();
 }
+
+TEST_CASE("a turn whose end the log has counts in its row whenever node and keeper have died together") {
+  std::size_t steps = 0, ended = 0;
+  bool is_over = false;
+  for (; !is_over; ++steps) {
+    CAPTURE(steps);
+    talk_world w;
+    const auto id = w.start("hello");
+    const auto asked = w.approvals().front();
+    auto c = w.f.command();
+    c.mutable_decide_approval()->set_approval_id(asked.id());
+    c.mutable_decide_approval()->set_option("allow");
+    c.mutable_decide_approval()->set_action_digest(asked.action_digest());
+    const auto decided = w.f.send(c);
+    for (std::size_t i = 0; i < steps && !is_over; ++i)
+      is_over = !w.f.w.step();
+    lose_keeper(w);
+    w.f.start();
+    w.wait();
+    const auto in_log = count(w.items(id), "9 1 ended");
+    CHECK(w.row(id).usage().turns() == in_log);
+    CHECK(w.row(id).usage().output_tokens() == 7 * in_log);
+    ended += in_log;
+  }
+  CHECK(steps > 10);
+  CHECK(ended > 1);
+}
