@@ -1,89 +1,29 @@
 // A conversation from its first prompt to the end of its turn, with a recording in the agent's place.
 #include <doctest/doctest.h>
 
-#include <fstream>
-
 #include "swarm/v1/conversation.grpc.pb.h"
-#include "tests/support/node_client.hpp"
+#include "tests/support/recorded_agent.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
 
 namespace {
 
-/// Plays the program's part of a recording; of what it hears, one line takes the place of each that was recorded.
-constexpr const char* player = R"(#!/bin/bash
-was_init=init-1
-was_prompt=87916540-ed07-41dd-b0f0-984e9a4fb95a
-while IFS= read -r recorded <&3; do
-  if [[ $recorded == *'"to":'* ]]; then
-    IFS= read -r heard || exit 0
-    printf '%s\n' "$heard" >> "$HEARD"
-    if [[ $recorded == *'"subtype":"initialize"'* && $heard =~ \"request_id\":\"([^\"]*)\" ]]; then init=${BASH_REMATCH[1]}; fi
-    if [[ $recorded == *'"to":{"type":"user"'* && $heard =~ \"uuid\":\"([^\"]*)\" ]]; then prompt=${BASH_REMATCH[1]}; fi
-  elif [[ $recorded =~ ^\{\"at\":[0-9]+,\"from\":(.*)\}$ ]]; then
-    said=${BASH_REMATCH[1]}
-    said=${said//$was_init/$init}
-    printf '%s\n' "${said//$was_prompt/$prompt}"
-  fi
-done 3< "$RECORDING"
-cat > /dev/null
-)";
-
-struct talk {
-  test_node node;
-  std::unique_ptr<node_client> client;
+struct talk : recorded_agent {
   std::string id;
-  fs::path heard;
 
-  talk() {
-    const auto agent = fs::path{node.work()} / "agent";
-    heard = fs::path{node.work()} / "heard";
-    std::ofstream{agent} << "#!/bin/bash\nexport HEARD=" << heard.string() << " RECORDING=" << std::getenv("SWARM_SOURCE_DIR")
-                         << "/tests/agents/fixtures/claude/streams/tools.jsonl\n"
-                         << player;
-    fs::permissions(agent, fs::perms::owner_all);
-    node.start();
-    client = std::make_unique<node_client>(node);
+  talk() : recorded_agent(part{}) {
     auto c = client->command();
     auto& start = *c.mutable_start_conversation();
     start.set_harness("claude");
-    start.add_argv(agent.string());
+    start.add_argv(agent);
     start.set_prompt("write a file");
     const auto r = client->execute(c);
     REQUIRE_MESSAGE(!r.has_refusal(), r.refusal().text());
     id = r.conversation().conversation().id();
   }
-  void reconnect() { client = std::make_unique<node_client>(node); }
 
-  v1::Conversation row() {
-    auto q = client->query();
-    q.mutable_list_conversations()->set_id(id);
-    const auto a = client->ask(q);
-    REQUIRE(a.conversations().conversations_size() == 1);
-    return a.conversations().conversations(0);
-  }
-  v1::Approval open_permission() {
-    v1::Approval found;
-    REQUIRE(eventually([&] {
-      auto q = client->query();
-      q.mutable_list_approvals()->set_open_only(true);
-      const auto a = client->ask(q);
-      if (a.approvals().approvals_size() != 1)
-        return false;
-      found = a.approvals().approvals(0);
-      return true;
-    }));
-    return found;
-  }
-  void decide(const v1::Approval& a, const std::string& option) {
-    auto c = client->command();
-    c.mutable_decide_approval()->set_approval_id(a.id());
-    c.mutable_decide_approval()->set_option(option);
-    c.mutable_decide_approval()->set_action_digest(a.action_digest());
-    const auto r = client->execute(c);
-    CHECK_MESSAGE(!r.has_refusal(), r.refusal().text());
-  }
+  v1::Conversation row() { return conversation(id); }
   /// "kind state" of what the log holds now.
   std::vector<std::string> read() {
     auto stub = v1::Conversations::NewStub(grpc::CreateChannel("unix:" + node.dir().socket().string(), grpc::InsecureChannelCredentials()));

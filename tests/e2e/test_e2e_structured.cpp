@@ -5,48 +5,17 @@
 #include <fstream>
 
 #include "actors/base/limits.hpp"
-#include "tests/support/node_client.hpp"
+#include "tests/support/recorded_agent.hpp"
 
 using namespace swarm;
 using namespace swarm::testing;
 
 namespace {
 
-/// Plays the program's part of a recording, as often as it is prompted; its own words take the place of those that were recorded.
-constexpr const char* player = R"(was_init=init-1
-echo $$ > "$AGENT_PID"
-while IFS= read -r recorded <&3; do
-  if [[ $recorded == *'"to":'* ]]; then
-    IFS= read -r heard || exit 0
-    printf '%s\n' "$heard" >> "$HEARD"
-    if [[ $recorded == *'"subtype":"initialize"'* && $heard =~ \"request_id\":\"([^\"]*)\" ]]; then init=${BASH_REMATCH[1]}; fi
-    if [[ $recorded == *'"to":{"type":"user"'* && $heard =~ \"uuid\":\"([^\"]*)\" ]]; then prompt=${BASH_REMATCH[1]}; fi
-  elif [[ $recorded =~ ^\{\"at\":[0-9]+,\"from\":(.*)\}$ ]]; then
-    said=${BASH_REMATCH[1]}
-    said=${said//$was_init/$init}
-    printf '%s\n' "${said//$was_prompt/$prompt}"
-  fi
-done 3< "$RECORDING"
-while IFS= read -r heard; do printf '%s\n' "$heard" >> "$HEARD"; done
-)";
+struct work : recorded_agent {
+  std::string task_id;
 
-struct work {
-  test_node node;
-  std::unique_ptr<node_client> client;
-  std::string agent, heard, agent_pid, task_id;
-
-  /// What its agent plays, and the prompt there.
-  explicit work(const std::string& recording = "tools", const std::string& prompt = "87916540-ed07-41dd-b0f0-984e9a4fb95a") {
-    agent = node.work() + "/agent";
-    heard = node.work() + "/heard";
-    agent_pid = node.work() + "/agent.pid";
-    std::ofstream{agent} << "#!/bin/bash\nexport HEARD=" << heard << " AGENT_PID=" << agent_pid << " RECORDING=" << std::getenv("SWARM_SOURCE_DIR")
-                         << "/tests/agents/fixtures/claude/streams/" << recording << ".jsonl\nwas_prompt=" << prompt << "\n"
-                         << player;
-    fs::permissions(agent, fs::perms::owner_all);
-    node.start();
-    client = std::make_unique<node_client>(node);
-  }
+  explicit work(const part& p = {}) : recorded_agent(p, true) {}
 
   v1::DispatchReply dispatch() {
     auto c = client->command();
@@ -62,39 +31,12 @@ struct work {
     task_id = r.dispatch().task().id();
     return r.dispatch();
   }
-  v1::Conversation conversation(const std::string& id) {
-    auto q = client->query();
-    q.mutable_list_conversations()->set_id(id);
-    const auto a = client->ask(q);
-    REQUIRE(a.conversations().conversations_size() == 1);
-    return a.conversations().conversations(0);
-  }
   v1::Task task() {
     auto q = client->query();
     q.mutable_get_task()->set_task_id(task_id);
     return client->ask(q).task();
   }
-  v1::Approval open_permission() {
-    v1::Approval found;
-    REQUIRE(eventually([&] {
-      auto q = client->query();
-      q.mutable_list_approvals()->set_open_only(true);
-      const auto a = client->ask(q);
-      if (a.approvals().approvals_size() != 1)
-        return false;
-      found = a.approvals().approvals(0);
-      return true;
-    }));
-    return found;
-  }
-  void allow(const v1::Approval& a) {
-    auto c = client->command();
-    c.mutable_decide_approval()->set_approval_id(a.id());
-    c.mutable_decide_approval()->set_option("allow");
-    c.mutable_decide_approval()->set_action_digest(a.action_digest());
-    const auto r = client->execute(c);
-    CHECK_MESSAGE(!r.has_refusal(), r.refusal().text());
-  }
+  void allow(const v1::Approval& a) { decide(a, "allow"); }
   bool was_told(const std::string& text) {
     std::ifstream in{heard};
     const std::string all{std::istreambuf_iterator<char>{in}, {}};
@@ -149,7 +91,7 @@ TEST_CASE("who asks for the output or the screen of a conversation that works on
 }
 
 TEST_CASE("a task is not done while its agent runs something beside its turn, and ends with the turn that follows") {
-  work w{"background", "4f2abd96-8a6f-4cec-a511-ef7e772f23d3"};
+  work w{{.recording = "background", .prompt = "4f2abd96-8a6f-4cec-a511-ef7e772f23d3"}};
   const auto id = w.dispatch().spawn().conversation_id();
   w.allow(w.open_permission());
   REQUIRE(eventually([&] { return w.task().status() == v1::DONE; }));
