@@ -146,6 +146,19 @@ bool gone(pid_t pid) {
 
 const std::string one_turn = "hello; read -r line; turn 11111111-1111-4111-8111-111111111111; ends; read -r line";
 
+/// The end of an agent that leaves behind what this starts, and that a notice tells of.
+auto end_that_leaves(const std::string& started_behind) {
+  running d{started_behind + " </dev/null >/dev/null 2>&1 & echo $! >&2\n" + one_turn + "; exit 0"};
+  d.hello();
+  d.prompt(test::prompt_1);
+  d.next(turn_ended);
+  d.prompt(test::prompt_2);
+  d.next([](const auto& f) { return f.has_notice() && f.notice().kind() == "left-behind"; });
+  auto end = d.next(exited).agent_exited();
+  CHECK(gone(static_cast<pid_t>(std::stol(end.text()))));
+  return end;
+}
+
 } // namespace
 
 TEST_CASE("a driver runs its agent on a socket that nobody opens through proc") {
@@ -177,28 +190,9 @@ TEST_CASE("an agent that ignores EOF and SIGTERM ends with what it has started")
   CHECK(gone(pid));
 }
 
-TEST_CASE("what an agent leaves behind ends with it, and a notice says so") {
-  running d{"sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >&2\n" + one_turn + "; exit 0"};
-  d.hello();
-  d.prompt(test::prompt_1);
-  d.next(turn_ended);
-  d.prompt(test::prompt_2);
-  d.next([](const auto& f) { return f.has_notice() && f.notice().kind() == "left-behind"; });
-  const auto end = d.next(exited).agent_exited();
-  CHECK_FALSE(end.on_request());
-  CHECK(gone(static_cast<pid_t>(std::stol(end.text()))));
-}
+TEST_CASE("what an agent leaves behind ends with it, and a notice says so") { CHECK_FALSE(end_that_leaves("sleep 1000").on_request()); }
 
-TEST_CASE("what an agent leaves behind in a session of its own ends with it, and a notice says so") {
-  running d{"setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! >&2\n" + one_turn + "; exit 0"};
-  d.hello();
-  d.prompt(test::prompt_1);
-  d.next(turn_ended);
-  d.prompt(test::prompt_2);
-  d.next([](const auto& f) { return f.has_notice() && f.notice().kind() == "left-behind"; });
-  const auto end = d.next(exited).agent_exited();
-  CHECK(gone(static_cast<pid_t>(std::stol(end.text()))));
-}
+TEST_CASE("what an agent leaves behind in a session of its own ends with it, and a notice says so") { end_that_leaves("setsid sleep 1000"); }
 
 TEST_CASE("what has lost its parent and ends while the agent works leaves no dead process") {
   running d{"(setsid true </dev/null >/dev/null 2>&1 &)\n" + one_turn,
