@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -152,6 +153,26 @@ std::vector<v1::Approval> approvals_of(const invocation& cli, const std::vector<
   return found;
 }
 
+/// What the agent of a conversation asks by ask_person is its session's, and is shown as the conversation's.
+void name_conversations(const invocation& cli, std::vector<v1::Approval>& all) {
+  std::map<std::string, std::map<std::string, v1::Conversation>> by_scope;
+  for (auto& a : all) {
+    if (!a.conversation_id().empty() || a.kind() != v1::Approval::QUESTION || a.requested_by().kind() != v1::Principal::SESSION)
+      continue;
+    const auto [known, is_new] = by_scope.try_emplace(a.scope());
+    if (is_new)
+      known->second = conversations_by_session(cli, a.scope());
+    if (const auto c = known->second.find(a.requested_by().id()); c != known->second.end())
+      a.set_conversation_id(c->second.id());
+  }
+}
+
+v1::Approval with_conversation(const invocation& cli, const v1::Approval& a) {
+  std::vector<v1::Approval> one{a};
+  name_conversations(cli, one);
+  return one.front();
+}
+
 std::string joined_options(const v1::Approval& a) {
   std::string out;
   for (const auto& o : a.options())
@@ -298,9 +319,10 @@ private:
     const auto is_open = a.decided_at_ms() == 0;
     if (!(is_open ? opened_ : ended_).insert(a.id()).second)
       return;
+    const auto named = with_conversation(cli_, a);
     if (cli_.json_wanted())
-      return cli_.io().print_compact(approval_row(a));
-    print_approval(cli_, a, a.scope() != cli_.scope());
+      return cli_.io().print_compact(approval_row(named));
+    print_approval(cli_, named, a.scope() != cli_.scope());
     if (is_open && cli_.io().out_is_terminal())
       cli_.io().raw("\a");
   }
@@ -311,7 +333,8 @@ private:
 };
 
 int run_approvals(invocation& cli, bool all) {
-  const auto found = approvals_of(cli, scopes_asked(cli), {.open_only = !all, .viewer = cli.named_actor_id()});
+  auto found = approvals_of(cli, scopes_asked(cli), {.open_only = !all, .viewer = cli.named_actor_id()});
+  name_conversations(cli, found);
   if (cli.json_wanted()) {
     auto out = json::array();
     for (const auto& a : found)
@@ -345,10 +368,11 @@ int run_approval(invocation& cli, const std::string& who) {
   if (!a)
     throw failure(code::refused, "no approval " + id + "; see: swarmctl approvals --all");
   fetch_body(cli, *a);
+  const auto named = with_conversation(cli, *a);
   if (cli.json_wanted())
-    cli.io().print(json::array({approval_row(*a)}));
+    cli.io().print(json::array({approval_row(named)}));
   else
-    show_whole(cli, *a, [] {});
+    show_whole(cli, named, [] {});
   return code::ok;
 }
 
@@ -411,7 +435,7 @@ bool is_meant(const invocation& cli, const decide_options& o, v1::Approval& a) {
                 " --digest " + to_hex(a.action_digest()));
   fetch_body(cli, a);
   bool out = false;
-  show_whole(cli, a, [&] { out = is_confirmed(cli.io(), "Decide " + o.choice + "?"); });
+  show_whole(cli, with_conversation(cli, a), [&] { out = is_confirmed(cli.io(), "Decide " + o.choice + "?"); });
   return out;
 }
 

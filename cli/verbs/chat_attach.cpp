@@ -1,5 +1,6 @@
 #include "cli/verbs/chat_attach.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -20,10 +21,12 @@
 #include "actors/base/atomic_file.hpp"
 #include "actors/base/crypto.hpp"
 #include "actors/base/limits.hpp"
+#include "actors/domain/json_text.hpp"
 #include "cli/profile.hpp"
 #include "cli/verbs/chat_follow.hpp"
 #include "cli/verbs/chat_session.hpp"
 #include "cli/verbs/reference.hpp"
+#include "gateway/session/task_follow.hpp"
 
 namespace swarm::cli {
 
@@ -80,12 +83,14 @@ std::size_t columns_here() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/// Three threads: this one draws and takes keys; one reads what is said; one asks the node, which may take as long as the node is away.
+/// Four threads: this one draws and takes keys; one reads what is said; one asks the node, which may take as long as the node is away; and one hears
+/// what the agent asks by a tool of ours, which is not in what is said.
 class attachment {
 public:
   attachment(invocation& cli, const v1::Conversation& c)
     : cli_(cli), conversation_(c), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reading_(cli.node().finder.connect(cli.env().get("SWARM_TOKEN"), false)),
+      watching_(cli.node().finder.connect(cli.env().get("SWARM_TOKEN"), false)), agent_(c.session_id()),
       session_({[](std::string_view bytes) { write_all(STDOUT_FILENO, bytes); }, [this](chat_wish w) { ask(std::move(w)); },
                 [this] { return cli_.boot_ms(); }, [this] { return cli_.now_ms(); }},
                short_id(c.id()), columns_here(), cli.env().get("NO_COLOR").empty()) {}
@@ -93,6 +98,8 @@ public:
     leave();
     if (reader_.joinable())
       reader_.join();
+    if (watcher_.joinable())
+      watcher_.join();
     if (asker_.joinable())
       asker_.join();
     close(wake_);
@@ -105,6 +112,7 @@ public:
     quiet_terminal terminal;
     session_.start();
     reader_ = std::thread{[this] { read_all(); }};
+    watcher_ = std::thread{[this] { watch_questions(); }};
     asker_ = std::thread{[this] { ask_all(); }};
     carry();
     send_the_rest();
@@ -137,6 +145,8 @@ private:
       read_chunks(
         *reading_, request,
         [this](const v1::ConversationChunk& chunk) {
+          if (chunk.has_state())
+            agent_is(chunk.state().session_id());
           tell([chunk](chat_session& s) { s.take(chunk); });
           return !leaving_;
         },
@@ -147,6 +157,51 @@ private:
     }
     over_ = true;
     tell([](chat_session&) {});
+  }
+
+  void agent_is(const std::string& session) {
+    std::lock_guard guard{mutex_};
+    agent_ = session;
+  }
+  std::string agent() {
+    std::lock_guard guard{mutex_};
+    return agent_;
+  }
+  /// Asked by the agent itself, by ask_person: no conversation's request, but its session's.
+  bool is_question_of_agent(const v1::Approval& a) {
+    return a.conversation_id().empty() && a.kind() == v1::Approval::QUESTION && a.requested_by().kind() == v1::Principal::SESSION &&
+           a.requested_by().id() == agent();
+  }
+
+  /// Until the terminal is left. When the node does not come back, the reader says so.
+  void watch_questions() try {
+    v1::WatchRequest request;
+    request.set_scope(conversation_.scope());
+    request.add_types("approval.");
+    request.set_from_now(true);
+    bool has_begun = false;
+    while (!leaving_) {
+      const auto end = watching_->watch(request, [&](const v1::WatchReply& reply) {
+        // What was asked before this is looked for once more, unless it will be anyway.
+        if (!std::exchange(has_begun, true))
+          tell([this](chat_session& s) {
+            if (s.is_live())
+              ask({.what = chat_wish::kind::look_open});
+          });
+        for (const auto& e : reply.events())
+          if (domain::text_in(mcp::payload_of(e), "subject") == "session/" + agent())
+            ask({.what = chat_wish::kind::look, .approval_id = e.subject()});
+        request.set_after(std::max(request.after(), reply.revision()));
+        request.set_from_now(request.after() == 0);
+        return !leaving_;
+      });
+      if (end != stream_end::not_kept)
+        continue;
+      request.set_after(0);
+      request.set_from_now(true);
+      ask({.what = chat_wish::kind::look_open});
+    }
+  } catch (const std::exception&) {
   }
 
   void ask(chat_wish w) {
@@ -199,6 +254,7 @@ private:
     }
     changed_.notify_all();
     reading_->cancel();
+    watching_->cancel();
     return out;
   }
 
@@ -254,7 +310,7 @@ private:
 
   void look_at_open() {
     for (const auto& a : open_approvals(cli_, conversation_.scope(), actor_))
-      if (a.conversation_id() == conversation_.id())
+      if (a.conversation_id() == conversation_.id() || is_question_of_agent(a))
         a.body_left_out() ? look(a.id()) : tell([a](chat_session& s) { s.found(a); });
   }
 
@@ -265,7 +321,8 @@ private:
     q.mutable_list_approvals()->set_id(approval_id);
     const auto answer = cli_.ask(q);
     for (const auto& a : answer.approvals().approvals())
-      tell([a](chat_session& s) { s.found(a); });
+      if (a.conversation_id() == conversation_.id() || is_question_of_agent(a))
+        tell([a](chat_session& s) { s.found(a); });
     if (answer.approvals().approvals().empty())
       tell([approval_id](chat_session& s) { s.not_found(approval_id); });
   }
@@ -320,7 +377,8 @@ private:
   /// A prompt may have to start the agent, which inherits what a worker does.
   const environment_list environment_ = settings_of_worker(cli_, cli_.named_actor(), {}, conversation_.harness(), {}).environment;
   int wake_;
-  std::unique_ptr<node_line> reading_;
+  std::unique_ptr<node_line> reading_, watching_;
+  std::string agent_; // guarded by mutex_; its session
   chat_session session_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -332,7 +390,7 @@ private:
   std::atomic<bool> has_asked_all_ = false;
   std::atomic<bool> over_ = false;
   std::exception_ptr failed_; // of the reader, before over_
-  std::thread reader_, asker_;
+  std::thread reader_, watcher_, asker_;
 };
 
 } // namespace

@@ -115,11 +115,11 @@ chat_text chat_question::lines(std::int64_t unix_ms) const {
   chat_text out;
   if (answers_.empty())
     out.push_back({colour::yellow, concat({"? ", approval_.title(), "  [", short_id(approval_.id()), "]"})});
-  auto action =
-    !is_whole()
-      ? chat_text{{colour::none, concat({"    it is ", byte_count(approval_.body_bytes()), " long; to read it: swarmctl decide ", approval_.id()})}}
-    : parts_.empty() ? action_lines(body_)
-                     : part_lines();
+  auto action = !is_whole()
+                  ? chat_text{{colour::none,
+                               concat({"    it is ", byte_count(approval_.body_bytes()), " long; to read it: swarmctl approvals ", approval_.id()})}}
+                : parts_.empty() ? action_lines(body_)
+                                 : part_lines();
   out.insert(out.end(), action.begin(), action.end());
   // The line that says what it is may have left the screen.
   if (action.size() > long_lines)

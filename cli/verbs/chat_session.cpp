@@ -196,14 +196,18 @@ void chat_session::take_state(const v1::Conversation& c) {
 void chat_session::found(const v1::Approval& a) {
   const auto item = asked_.find(a.id());
   const bool is_known = item != asked_.end();
-  if (over_.contains(a.id()) || std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& q) { return q.approval().id() == a.id(); }))
+  const bool waits = std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& q) { return q.approval().id() == a.id(); });
+  const bool is_open = a.decided_at_ms() == 0;
+  // The end of what the conversation asks is told by its log; of a question by ask_person this tells it.
+  if (over_.contains(a.id()) || (waits && (is_open || !a.conversation_id().empty())) || (is_open && mine_.contains(a.id())))
     return;
-  if (a.decided_at_ms() != 0) {
+  if (!is_open) {
     if (is_known)
       show({{colour::yellow, concat({"? ", item->second.title()})},
             {colour::yellow, a.decision().empty() ? std::string{"  it is over: nobody waits for an answer"}
                                                   : concat({"  ", a.decision(), " by ", name_of(a.decided_by())})}});
-    return forget(a.id());
+    forget(a.id());
+    return ask_next();
   }
   // The log has the body of a row that has none; a body that is too long for both is in a blob.
   auto body = a.body().empty() && is_known && a.body_bytes() == 0 ? item->second.body() : a.body();

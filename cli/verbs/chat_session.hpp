@@ -58,6 +58,8 @@ public:
   void failed(const chat_wish&, const std::string& why, bool may_have_arrived = false);
   /// The person has left; what was typed before may still be on its way.
   void left(bool is_sending);
+  /// What was said before has been shown, and what waits for a decision is looked for.
+  bool is_live() const noexcept { return live_; }
   /// Of that something has failed.
   bool has_lost() const noexcept { return has_lost_; }
   /// The node is away, or back.

@@ -5,9 +5,10 @@
 #include <fstream>
 
 #include "tests/support/json_schema.hpp"
-#include "tests/support/node_process.hpp"
+#include "tests/support/node_client.hpp"
 
 using namespace swarm::testing;
+namespace v1 = swarm::v1;
 
 namespace {
 
@@ -171,6 +172,40 @@ std::unique_ptr<terminal_process> attach(const chat_node& c, const std::string& 
 }
 
 } // namespace
+
+TEST_CASE("what the agent of a conversation asks by ask_person is asked in its terminal and names the conversation") {
+  chat_node c;
+  const auto id = c.conversation("hello");
+  REQUIRE(c.reaches(id, "idle"));
+  const auto screen = attach(c, id);
+  REQUIRE(screen->read_until("idle> "));
+  node_client client{c.node};
+  auto q = client.query();
+  q.mutable_list_conversations()->set_id(id);
+  const auto row = client.ask(q).conversations().conversations(0);
+  auto asks = client.command(row.session_id());
+  auto& r = *asks.mutable_request_approval();
+  r.set_subject("session/" + row.session_id());
+  r.set_kind(v1::Approval::QUESTION);
+  r.set_title("Deploy now?");
+  r.add_options("now");
+  r.add_options("later");
+  const auto made = client.execute(asks);
+  REQUIRE_MESSAGE(made.has_approval(), made.refusal().text());
+  REQUIRE(screen->read_until("? Deploy now?"));
+  CHECK(c.open_approval().at("conversation") == id);
+  CHECK(c.node.ctl({"approvals"}).out.find("conversation " + id.substr(0, 8) + " asks: Deploy now?") != std::string::npos);
+  REQUIRE(screen->read_until("2 later"));
+  REQUIRE(eventually([&] {
+    screen->type("2");
+    if (screen->read_until("later? ", std::chrono::seconds{2}))
+      return true;
+    screen->type("\x15");
+    return false;
+  }));
+  CHECK(screen->read_until("later by a person"));
+  CHECK(c.node.ctl_json({"approvals"}).empty());
+}
 
 TEST_CASE("down names the conversations that are at work, asks a person at a terminal, and says whose turn it has ended") {
   chat_node c;

@@ -101,6 +101,42 @@ struct attached {
 
 } // namespace
 
+TEST_CASE("a question of ask_person is asked in the attached terminal and its end told though what is said has neither") {
+  attached a;
+  v1::Approval asked;
+  asked.set_id("abcd1234-1");
+  asked.set_kind(v1::Approval::QUESTION);
+  asked.set_title("Deploy now?");
+  asked.set_body("Deploy now?");
+  asked.set_action_digest(sha256(asked.body()));
+  asked.add_options("now");
+  asked.add_options("later");
+  a.now = 1000;
+  a.session.found(asked);
+  CHECK(a.bytes.find("? Deploy now?  [abcd1234]") != std::string::npos);
+  a.press("2", 2000);
+  REQUIRE(a.wishes.size() == 1);
+  CHECK(a.wishes[0].decision.option() == "later");
+  a.session.found(asked); // an answer that is older than the decision
+  asked.set_decision("later");
+  asked.set_decided_at_ms(3);
+  asked.mutable_decided_by()->set_kind(v1::Principal::OPERATOR);
+  a.bytes.clear();
+  a.session.found(asked);
+  CHECK(a.bytes.find("later by a person") != std::string::npos);
+
+  asked.set_id("abcd1234-2");
+  asked.clear_decision();
+  asked.set_decided_at_ms(0);
+  a.session.found(asked);
+  asked.set_decision("now");
+  asked.set_decided_at_ms(4);
+  a.session.found(asked);
+  CHECK(a.bytes.find("now by a person") != std::string::npos);
+  a.press("2", 5000);
+  CHECK(a.wishes.size() == 1); // nobody asks any more
+}
+
 TEST_CASE("what is streamed is shown once, also when the whole of it comes at the end") {
   attached a;
   a.state(v1::Conversation::RUNNING);
