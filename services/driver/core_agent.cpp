@@ -38,12 +38,12 @@ void core::start_if_wanted(moment now) {
   agent_->introduced_by = now.boot_ms + limits::driver_introduction.count();
   agent_->heard_at = now.boot_ms;
   action start{action::kind::start, {std::begin(protocol_arguments), std::end(protocol_arguments)}};
+  // Always: its user's settings may name a mode in which it asks nobody.
+  start.arguments.push_back("--permission-mode=" + (mode_.empty() ? std::string{"default"} : mode_));
   if (!native_session_.empty())
     start.arguments.insert(start.arguments.end(), {"--resume", native_session_});
   if (!model_.empty())
     start.arguments.push_back("--model=" + model_);
-  if (!mode_.empty())
-    start.arguments.push_back("--permission-mode=" + mode_);
   actions_.push_back(std::move(start));
   give(agent_->stream.initialize());
 }

@@ -62,6 +62,7 @@ TEST_CASE("a mode that the agent has left by itself is not said to the next one"
   REQUIRE(w.did(driver::action::kind::start) == 2);
   const auto& again = w.actions.back().arguments;
   CHECK(std::find(again.begin(), again.end(), "--permission-mode=plan") == again.end());
+  CHECK(std::find(again.begin(), again.end(), "--permission-mode=default") != again.end());
 }
 
 TEST_CASE("an answer to what the agent asked before under this id is refused and the request stays open") {

@@ -52,6 +52,8 @@ TEST_CASE("the first prompt starts the agent and waits until it has introduced i
   const auto& arguments = w.actions.front().arguments;
   CHECK(std::find(arguments.begin(), arguments.end(), "--permission-prompt-tool") != arguments.end());
   CHECK(arguments.back() == "old");
+  // Else its user's settings would choose the mode, and in one of them it writes files unasked.
+  CHECK(std::find(arguments.begin(), arguments.end(), "--permission-mode=default") != arguments.end());
   CHECK(w.lines_with("initialize") == 1);
   CHECK(w.lines_with(prompt_1) == 0);
   w.introduce();
