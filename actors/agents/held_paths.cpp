@@ -127,7 +127,7 @@ path_list paths_of(const internal::HookQuestion& q, const shell::place& place) {
   path_list out{q, place, limits::hook_paths_max};
   const json_view::members input{json_view::of(q.input())};
   const auto kind = kind_of_tool(q.tool());
-  if (kind == tool_kind::reads)
+  if (kind == tool_kind::reads || is_of_fabric(q.tool()))
     return out;
   if (kind == tool_kind::runs) {
     if (add_code(q.tool(), input, out))
@@ -225,7 +225,7 @@ std::string why_held(const held_path& h) {
 }
 
 kept_out kept_out_of(const std::vector<std::string>& directories, const internal::HookQuestion& q, const shell::place& place) {
-  if (directories.empty())
+  if (directories.empty() || is_of_fabric(q.tool()))
     return {};
   auto found = [&](const path_list& paths) -> kept_out {
     for (const auto& w : paths.all())

@@ -59,6 +59,14 @@ std::string_view tool_name(std::string_view tool) {
   return tool;
 }
 
+bool is_of_fabric(std::string_view tool) {
+  constexpr std::string_view ours = "mcp__swarm__";
+  if (!tool.starts_with(ours))
+    return false;
+  tool.remove_prefix(ours.size());
+  return !tool.starts_with('_') && tool.find("__") == tool.npos; // else of a server whose name begins so
+}
+
 tool_kind kind_of_tool(std::string_view tool) {
   const auto name = tool_name(tool);
   if (is_one_of(shell_tools, name))

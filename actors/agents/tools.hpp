@@ -16,6 +16,8 @@ enum class tool_kind {
 
 /// Without the server's part, mcp__<server>__<tool>.
 std::string_view tool_name(std::string_view tool);
+/// Whether it is a tool of the fabric's own MCP server: the node's table of rights says what it may.
+bool is_of_fabric(std::string_view tool);
 /// Also of a tool of an MCP server. No two agents use one name for different things.
 tool_kind kind_of_tool(std::string_view tool);
 /// Of a tool that runs code: whether a shell reads it.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "actors/agents/json_view.hpp"
+#include "actors/agents/tools.hpp"
 #include "actors/base/paths.hpp"
 #include "actors/base/text.hpp"
 #include "actors/shell/protected.hpp"
@@ -168,7 +169,7 @@ std::string permission_rules::why_not_run(const internal::HookQuestion& question
     return {};
   if (auto out = agents::kept_out_of(at_.kept_out, question, at_.place()); !out.rule.empty())
     return std::move(out.reason);
-  return permissions_.kind() == rule_kind::PLAN ? std::string{nothing_changes} : std::string{};
+  return permissions_.kind() == rule_kind::PLAN && !agents::is_of_fabric(question.tool()) ? std::string{nothing_changes} : std::string{};
 }
 
 ruling permission_rules::decide(const internal::Request& asked, std::string_view body, const std::string& here, const internal::Locks& locks,
@@ -184,7 +185,7 @@ ruling permission_rules::decide(const internal::Request& asked, std::string_view
     return denied("deny", "Whatever needs a permission is denied in this conversation; go on without it");
   if (asked.kind() == internal::Request::QUESTION || is_one_of(asked.tool(), for_people))
     return {};
-  if (kind == rule_kind::PLAN && !is_one_of(asked.tool(), reading))
+  if (kind == rule_kind::PLAN && !is_one_of(asked.tool(), reading) && !agents::is_of_fabric(asked.tool()))
     return denied("plan", std::string{nothing_changes});
   ruling allowed{ruling::kind::allow};
   if (is_auto(now))

@@ -180,6 +180,22 @@ TEST_CASE("under plan nothing but what reads runs, also when the agent's own set
   CHECK(runs("Bash", command("touch p1.txt")));
 }
 
+TEST_CASE("under plan the fabric's own tools run, whose rights the node looks at, and no other server's that is called alike") {
+  auto w = in_a_turn({.directory = "/repo", .home = "/home/u", .kept_out = {"/home/u/node"}});
+  lock(w, {"/repo/held"});
+  permit(w, kind::PLAN);
+  for (const auto* tool : {"complete_task", "ask_person", "bootstrap", "poll_messages", "lock_file"}) {
+    w.asks_hook(tool, std::string{"mcp__swarm__"} + tool, {{"file", "/repo/held"}, {"text", "/home/u/node"}});
+    CHECK_MESSAGE(w.lines_with(std::string{"\"request_id\":\""} + tool + "\",\"response\":{}") == 1, tool);
+  }
+  CHECK(outcome(w, "mcp__swarm__complete_task", {{"result", "done"}}) == "asked"); // where its user's own settings ask about it
+  for (const auto* tool : {"mcp__swarm__other__write", "mcp__swarm___write", "mcp__swarms__write", "swarm__write"}) {
+    const auto denied = w.lines_with("\"permissionDecision\":\"deny\"");
+    w.asks_hook(tool, tool, json::object());
+    CHECK_MESSAGE(w.lines_with("\"permissionDecision\":\"deny\"") == denied + 1, tool);
+  }
+}
+
 TEST_CASE("auto-edit writes plain files below the directory and asks for everything else") {
   scratch dir;
   const auto repo = (dir.path / "repo").string();
