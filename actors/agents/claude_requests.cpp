@@ -162,6 +162,7 @@ void claude_stream::open_request(request open) {
 void claude_stream::hook_callback(const std::string& native, const members& request) {
   const members input{request["input"]};
   const bool after = input["hook_event_name"].is("PostToolUse");
+  withdraw_hook(native); // it asks something else under the same id
   if (after || !input["hook_event_name"].is("PreToolUse")) {
     out_.to_agent += claude_lines::pass_hook(native);
     if (!after)
@@ -171,7 +172,7 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
     return;
   }
   internal::HookQuestion question;
-  question.set_id(claude_id(native));
+  question.set_id(after ? claude_id(native) : names_.name_of(native));
   question.set_tool(bounded(input["tool_name"].text(), limits::agent_name_bytes_max));
   question.set_directory(bounded(input["cwd"].text(), path_bytes_max));
   question.set_call(claude_id(input["tool_use_id"].text()));
@@ -183,13 +184,17 @@ void claude_stream::hook_callback(const std::string& native, const members& requ
   }
   question.set_input(std::move(asked));
   if (!after)
-    hooks_.insert_or_assign(question.id(), native);
+    hooks_.emplace(question.id(), native);
   *say().mutable_hook_question() = std::move(question);
 }
 
 void claude_stream::control_cancelled(const std::string& native) {
-  hooks_.erase(claude_id(native));
+  withdraw_hook(native);
   withdraw_native(native, "the agent stopped waiting");
+}
+
+void claude_stream::withdraw_hook(const std::string& native) {
+  std::erase_if(hooks_, [&](const auto& h) { return h.second == native; });
 }
 
 void claude_stream::withdraw_native(const std::string& native, std::string_view reason) {

@@ -172,6 +172,7 @@ private:
   void put_option(const std::string& id, std::string_view text);
   void give_up_options(std::string_view why);
   void withdraw(const std::string& id, std::string_view reason);
+  void withdraw_hook(const std::string& native);
   void withdraw_native(const std::string& native, std::string_view reason);
   void withdraw_calls_of(const std::string& call, std::string_view reason);
   std::string next_id();

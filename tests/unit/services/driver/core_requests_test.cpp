@@ -182,6 +182,31 @@ TEST_CASE("when peers hold more than the driver knows, a write that nobody lets 
   CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 1);
 }
 
+TEST_CASE("a verdict about what the agent asked before under a hook's id is none about what it asks now") {
+  auto w = in_a_turn();
+  const auto asks = [&](const std::string& path) {
+    w.asks_hook("h", "Write", {{"file_path", path}});
+    return w.all.back().hook_question().id();
+  };
+  const auto judged = [&](const std::string& question, bool denied) {
+    internal::ToDriver f;
+    f.mutable_hook_answer()->set_question_id(question);
+    f.mutable_hook_answer()->set_denied(denied);
+    w.tell(f);
+  };
+  const auto first = asks("/repo/free");
+  w.agent_writes(json{{"type", "control_cancel_request"}, {"request_id", "h"}});
+  const auto second = asks("/repo/held");
+  judged(first, false);
+  CHECK(w.lines_with("\"request_id\":\"h\"") == 0);
+  const auto third = asks("/repo/other"); // nor without a cancellation
+  judged(second, false);
+  CHECK(w.lines_with("\"request_id\":\"h\"") == 0);
+  judged(third, true);
+  CHECK(w.lines_with("\"request_id\":\"h\"") == 1);
+  CHECK(w.lines_with("permissionDecision") == 1);
+}
+
 TEST_CASE("a hook question is asked again of who comes next, and takes one answer") {
   auto w = in_a_turn();
   w.asks_hook("h", "Write", {{"file_path", "/repo/x"}});
