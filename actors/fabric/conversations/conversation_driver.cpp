@@ -2,6 +2,7 @@
 #include <variant>
 
 #include "actors/base/crypto.hpp"
+#include "actors/base/log.hpp"
 #include "actors/base/text.hpp"
 #include "actors/fabric/conversations/conversation_internal.hpp"
 #include "actors/runtime/error_text.hpp"
@@ -88,6 +89,17 @@ void write_page(self_ptr self, const blob_page& page) {
   });
 }
 
+/// Only what is gone or damaged stays so. Else it can be read when somebody has the time.
+bool is_final(const caf::error& e) { return e == errc::not_found || e == errc::invalid || e == errc::store_failed; }
+
+void read_again(self_ptr self, const caf::error& e) {
+  log::warn({"conversation ", self->state.place.id, ": a file that goes with a prompt is not read yet: ", runtime::error_text(e)});
+  after(self, again_later, [self, n = self->state.connection] {
+    if (n == self->state.connection)
+      go_on(self, false);
+  });
+}
+
 /// Piece by piece, so that no more than one is in memory.
 void send_file(self_ptr self) {
   auto& st = self->state;
@@ -100,8 +112,10 @@ void send_file(self_ptr self) {
           write_page(self, *page);
       },
       [self, n = st.connection, prompt = file.what.head.id(), name = file.what.file.name()](caf::error& e) {
-        if (n == self->state.connection)
-          drop_prompt(self, prompt, concat({"the file ", name, " that goes with it cannot be read: ", runtime::error_text(e)}));
+        if (n != self->state.connection)
+          return;
+        is_final(e) ? drop_prompt(self, prompt, concat({"the file ", name, " that goes with it cannot be read: ", runtime::error_text(e)}))
+                    : read_again(self, e);
       });
 }
 

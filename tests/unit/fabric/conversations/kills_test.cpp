@@ -31,6 +31,66 @@ reader_actor::behavior_type told_rows(reader_actor::pointer, std::function<v1::A
   };
 }
 
+/// An actor of this conversation beside the node's own, with rows as somebody says them.
+struct other_actor {
+  talk_world& w;
+  entity_place place;
+  conversation_actor actor;
+
+  other_actor(talk_world& world, const std::string& id, std::function<v1::Answer(const v1::Query&)> rows) : w(world) {
+    auto environment = std::make_shared<node_environment>();
+    environment->facts.node_id = "node-1";
+    environment->facts.dir = w.f.state.dir;
+    environment->clock = &w.f.w.clock;
+    const auto now = w.f.board->get();
+    place.scope = "s";
+    place.id = id;
+    place.links.node = environment;
+    place.links.writer = now.writer;
+    place.links.conversation_logs = now.conversation_logs;
+    place.links.conversation_blobs = now.conversation_blobs;
+    place.links.processes = now.processes;
+    place.links.lock_judge = w.f.w.sys.spawn(lock_judge, [&sys = w.f.w.sys] { return lock_looker_actor{sys.spawn(lock_looker)}; });
+    place.links.resting_drivers = w.f.w.sys.spawn(resting_drivers);
+    place.links.readers.push_back(w.f.w.sys.spawn(told_rows, std::move(rows)));
+  }
+  void begin() { actor = w.f.w.sys.spawn(conversation, place); }
+  ~other_actor() {
+    for (const auto& a : {caf::actor_cast<caf::actor>(place.links.lock_judge), caf::actor_cast<caf::actor>(place.links.resting_drivers),
+                          caf::actor_cast<caf::actor>(place.links.readers.front()), caf::actor_cast<caf::actor>(actor)})
+      caf::anon_send_exit(a, caf::exit_reason::kill);
+    w.f.w.settle();
+  }
+  other_actor(const other_actor&) = delete;
+  other_actor& operator=(const other_actor&) = delete;
+};
+
+/// Blobs of which the first reads fail.
+conversation_blobs_actor::behavior_type failing_blobs(conversation_blobs_actor::pointer, std::string content, errc why, int times) {
+  auto left = std::make_shared<int>(times);
+  return {
+    [](const blob_keeping_ptr&) -> caf::result<blob_kept_ptr> { return fail(errc::unavailable); },
+    [](const blob_upload_ptr&) -> caf::result<blob_kept_ptr> { return fail(errc::unavailable); },
+    [](abort_atom, const std::string&) {},
+    [=](const blob_reading_ptr& r) -> caf::result<blob_page_ptr> {
+      if ((*left)-- > 0)
+        return fail(why);
+      return std::make_shared<const blob_page>(blob_page{content.substr(r->offset), content.size()});
+    },
+    [](forget_atom, const std::string&) {},
+    [](tick_atom) {},
+    [](tree_atom) { return std::vector<runtime::tree_entry>{}; },
+  };
+}
+
+bool is_hello(const std::string& frame) {
+  agents::driver_frame_reader r;
+  r.push(frame);
+  std::string message;
+  internal::ToDriver m;
+  return r.next(message) == agents::driver_frame_reader::status::frame && m.ParseFromString(message) && m.has_hello();
+}
+
 } // namespace
 
 TEST_CASE("a text of which the log has a part when node and keeper die is marked as cut off there") {
@@ -211,32 +271,17 @@ TEST_CASE("a conversation whose driver is replaced twice while its actor begins 
   spawn.set_id(row.spawn_id());
   spawn.set_attempt(1);
   spawn.set_status(v1::Spawn::RUNNING);
-  auto environment = std::make_shared<node_environment>();
-  environment->facts.node_id = "node-1";
-  environment->facts.dir = w.f.state.dir;
-  environment->clock = &w.f.w.clock;
-  const auto now = w.f.board->get();
-  entity_place place;
-  place.scope = "s";
-  place.id = id;
-  place.links.node = environment;
-  place.links.writer = now.writer;
-  place.links.conversation_logs = now.conversation_logs;
-  place.links.conversation_blobs = now.conversation_blobs;
-  place.links.processes = now.processes;
-  place.links.lock_judge = w.f.w.sys.spawn(lock_judge, [&w] { return lock_looker_actor{w.f.w.sys.spawn(lock_looker)}; });
-  place.links.resting_drivers = w.f.w.sys.spawn(resting_drivers);
-  place.links.readers.push_back(w.f.w.sys.spawn(told_rows, [row, spawn](const v1::Query& q) {
-    v1::Answer a;
-    if (q.has_list_conversations())
-      *a.mutable_conversations()->add_conversations() = row;
-    if (q.has_list_spawns())
-      *a.mutable_spawns()->add_spawns() = spawn;
-    return a;
-  }));
-  auto actor = w.f.w.sys.spawn(conversation, place);
+  other_actor other{w, id, [row, spawn](const v1::Query& q) {
+                      v1::Answer a;
+                      if (q.has_list_conversations())
+                        *a.mutable_conversations()->add_conversations() = row;
+                      if (q.has_list_spawns())
+                        *a.mutable_spawns()->add_spawns() = spawn;
+                      return a;
+                    }};
+  other.begin();
   bool is_over = false;
-  caf::actor_cast<caf::strong_actor_ptr>(actor)->get()->attach_functor([&is_over](const caf::error&) { is_over = true; });
+  caf::actor_cast<caf::strong_actor_ptr>(other.actor)->get()->attach_functor([&is_over](const caf::error&) { is_over = true; });
   // The next driver was asked for, and runs, before the rows of the first have all been read.
   row.set_generation(2);
   row.set_state(v1::Conversation::STARTING);
@@ -246,14 +291,64 @@ TEST_CASE("a conversation whose driver is replaced twice while its actor begins 
     v1::Batch b;
     *b.add_patches()->mutable_conversation() = row;
     *b.add_patches()->mutable_spawn() = spawn;
-    caf::anon_send(actor, std::make_shared<const v1::Batch>(b));
+    caf::anon_send(other.actor, std::make_shared<const v1::Batch>(b));
   }
   w.f.w.settle();
   CHECK(is_over);
-  for (const auto& helper : {caf::actor_cast<caf::actor>(place.links.lock_judge), caf::actor_cast<caf::actor>(place.links.resting_drivers),
-                             caf::actor_cast<caf::actor>(place.links.readers.front()), caf::actor_cast<caf::actor>(actor)})
-    caf::anon_send_exit(helper, caf::exit_reason::kill);
-  w.f.w.settle();
+}
+
+TEST_CASE("a file that nobody has the time to read goes with its prompt later, and one that is gone makes it undeliverable") {
+  talk_world w;
+  const auto id = w.start("hello");
+  REQUIRE_FALSE(w.decide("allow").has_refusal());
+  v1::Prompt p;
+  p.set_id("with-file");
+  p.set_scope("s");
+  p.set_conversation_id(id);
+  p.set_number(2);
+  p.set_text("look");
+  p.set_generation(1);
+  p.set_state(v1::Prompt::SENDING);
+  p.add_attachments()->set_name("a.png");
+  v1::Spawn spawn;
+  spawn.set_id(w.spawn);
+  spawn.set_attempt(1);
+  spawn.set_status(v1::Spawn::RUNNING);
+  other_actor other{w, id, [row = w.row(id), spawn, p](const v1::Query& q) {
+                      v1::Answer a;
+                      if (q.has_list_conversations())
+                        *a.mutable_conversations()->add_conversations() = row;
+                      if (q.has_list_spawns())
+                        *a.mutable_spawns()->add_spawns() = spawn;
+                      if (q.has_list_prompts())
+                        *a.mutable_prompts()->add_prompts() = p;
+                      return a;
+                    }};
+  auto why = errc::deadline;
+  SUBCASE("in time") {}
+  SUBCASE("while many ask") { why = errc::overloaded; }
+  SUBCASE("for it is gone") { why = errc::not_found; }
+  const bool is_gone = why == errc::not_found;
+  auto blobs = w.f.w.sys.spawn(failing_blobs, std::string{"image"}, why, 2);
+  other.place.links.conversation_blobs = blobs;
+  // The driver hears this actor and not the node's own.
+  w.f.keeper.on_typed = [hear = w.f.keeper.on_typed, hellos = 0](const std::string& child, const std::string& frame) mutable {
+    if (!is_hello(frame) || ++hellos == 1)
+      hear(child, frame);
+  };
+  other.begin();
+  w.wait();
+  CHECK(w.driver().prompts.count("with-file") == (is_gone ? 0 : 1));
+  std::string content;
+  for (const auto& m : w.driver().heard)
+    if (m.prompt().id() == "with-file")
+      content += m.prompt().media();
+  CHECK(content == (is_gone ? "" : "image"));
+  std::size_t notices = 0;
+  for (const auto& i : w.parts(id))
+    notices += i.title() == "undelivered";
+  CHECK(notices == (is_gone ? 1 : 0));
+  caf::anon_send_exit(caf::actor_cast<caf::actor>(blobs), caf::exit_reason::kill);
 }
 
 TEST_CASE("a turn whose end the log has counts in its row whenever node and keeper have died together") {
