@@ -83,7 +83,8 @@ void dialogue::end() {
 }
 
 bool dialogue::waits_for_prompt() const {
-  return ready_ && !ends_ && open_turn_.empty() && (prompts_.empty() || row_.held()) && approvals_.empty() && background_ == 0;
+  const bool one_comes = !sending_.empty() || !expected_.empty();
+  return ready_ && !ends_ && !one_comes && open_turn_.empty() && (prompts_.empty() || row_.held()) && approvals_.empty() && background_ == 0;
 }
 
 bool dialogue::is_idle() const { return row_.state() == v1::Conversation::IDLE && waits_for_prompt(); }

@@ -150,6 +150,18 @@ TEST_CASE("a prompt that may be given when its driver ends is noted once in the 
   CHECK(unfinished(w.row, {1, tail, 2}, {prompt(v1::Prompt::UNKNOWN)}, "both are gone", 9).empty());
 }
 
+TEST_CASE("an agent does not rest while a prompt is on its way to it") {
+  ending_world w;
+  w.begin();
+  w.connect();
+  CHECK(w.talk->is_idle());
+  w.talk->prompt_comes();
+  w.settle();
+  CHECK_FALSE(w.talk->is_idle());
+  w.answer(prompt(v1::Prompt::SENDING));
+  CHECK_FALSE(w.talk->is_idle());
+}
+
 TEST_CASE("a turn whose end the log has and the row has not counts in the row once its driver is gone, with its cost and its last words") {
   ending_world w;
   w.row.set_state(v1::Conversation::RUNNING);
