@@ -259,6 +259,15 @@ void forget(transaction& tx, v1::Approval& a) {
   a.clear_pattern();
   a.clear_answers();
   a.clear_writes();
+  a.clear_tool();
+  a.clear_delivery_reason();
+  if (!a.withdrawn().empty())
+    a.set_withdrawn("its conversation was deleted");
+  if (is_answered_in_words(a)) {
+    a.clear_options();
+    if (!a.decision().empty())
+      a.set_decision("answered");
+  }
   tx.put(a);
 }
 

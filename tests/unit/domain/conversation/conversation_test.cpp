@@ -158,6 +158,12 @@ TEST_CASE("a deleted conversation leaves what it has cost, and nothing that was 
   auto id = w.running();
   auto asked = w.ask(id);
   w.reply(w.deciding(asked));
+  auto asking = w.asking(id, "q", v1::Approval::QUESTION);
+  asking.mutable_request_approval()->mutable_conversation()->set_tool("AskUserQuestion");
+  for (const auto* choice : {"Anna's plan", "Bert's plan"})
+    asking.mutable_request_approval()->add_options(choice);
+  auto question = w.reply(asking).approval();
+  w.reply(w.deciding(question, "Anna's plan"));
   w.reply(w.turn_end(id, "1", 0.5, 10));
   CHECK(w.remove(id).refusal().code() == refusal::STATE);
   w.stop(id);
@@ -169,6 +175,10 @@ TEST_CASE("a deleted conversation leaves what it has cost, and nothing that was 
   CHECK(w.prompts(id).empty());
   CHECK(w.approval(asked.id()).body().empty());
   CHECK(w.approval(asked.id()).decision() == "allow");
+  CHECK(w.approval(question.id()).decision() == "answered");
+  CHECK(w.approval(question.id()).decided_by().kind() == v1::Principal::OPERATOR);
+  CHECK(w.approval(question.id()).SerializeAsString().find("'s plan") == std::string::npos);
+  CHECK(w.approval(question.id()).tool().empty());
   CHECK(w.rows.rows<v1::UsageDay>({}).front().usage().cost_usd() == 0.5);
   CHECK(w.remove(id).has_done());
 }

@@ -213,7 +213,7 @@ TEST_CASE("a device with the grant chat reads what agents of conversations ask, 
   CHECK(domain::answer(q, w.rows, w.in).approvals().approvals_size() == 2);
 }
 
-TEST_CASE("what a conversation waits for is found, however much was asked since") {
+TEST_CASE("what a conversation waits for is found however much was asked since") {
   conversation_world w;
   const auto id = w.running(), other = w.running();
   const auto open = w.ask(id, "open"), decided = w.ask(id, "decided"), delivered = w.ask(id, "delivered");
