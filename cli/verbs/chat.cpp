@@ -170,7 +170,7 @@ int run_list(invocation& cli, const list_options& o) {
   for (const auto& c : all) {
     const auto queued = c.queued() > 0 ? concat({" +", c.queued()}) : std::string{};
     rows.push_back({short_id(c.id()), mcp::conversation_state(c.state()) + queued, c.harness(), std::to_string(c.usage().turns()),
-                    c.usage().cost_known() ? "$" + fixed(c.usage().cost_usd(), 2) : "-",
+                    c.usage().cost_known() ? "$" + fixed(c.usage().cost_usd(), 4) : "-",
                     duration(std::max<std::int64_t>(cli.now_ms() - c.changed_at_ms(), 0)) + " ago", c.title().empty() ? "-" : c.title()});
     if (o.all_scopes)
       rows.back().push_back(c.scope());

@@ -1,4 +1,6 @@
 // chat set: what the agent of a conversation may do unasked, its model and its mode.
+#include <algorithm>
+
 #include "actors/base/limits.hpp"
 #include "actors/base/text.hpp"
 #include "actors/domain/permissions.hpp"
@@ -60,13 +62,21 @@ void print_set(const invocation& cli, const v1::Conversation& c) {
     cli.io().line("  mode: " + c.wished_mode());
 }
 
+int show(const invocation& cli, const v1::Conversation& c) {
+  if (cli.json_wanted())
+    cli.io().print(mcp::conversation(c));
+  else
+    print_set(cli, c);
+  return code::ok;
+}
+
 int run_set(invocation& cli, const set_options& o) {
   const auto& s = o.settings;
   const auto permissions = permissions_of(s.permissions);
   const auto for_ms = time_of(s);
-  if (s.permissions.empty() && s.allow.empty() && o.forget.empty() && s.model.empty() && s.mode.empty())
-    throw usage("chat set needs one of --permissions, --allow, --forget, --model and --mode");
   const auto c = conversation_named(cli, o.who);
+  if (s.permissions.empty() && s.allow.empty() && o.forget.empty() && s.model.empty() && s.mode.empty())
+    return show(cli, c);
   auto command = command_for(cli, c);
   auto& body = *command.mutable_set_conversation();
   body.set_conversation_id(c.id());
@@ -77,10 +87,11 @@ int run_set(invocation& cli, const set_options& o) {
   body.set_model(s.model);
   body.set_mode(s.mode);
   const auto now = cli.execute(command).conversation().conversation();
-  if (cli.json_wanted())
-    cli.io().print(mcp::conversation(now));
-  else
-    print_set(cli, now);
+  show(cli, now);
+  for (const auto& pattern : o.forget)
+    if (std::find(c.allowed().begin(), c.allowed().end(), pattern) == c.allowed().end())
+      cli.io().error("swarmctl chat set: nothing was taken back by --forget " + escape_control(shell_quoted(pattern), false) +
+                     ": it was not allowed unasked");
   return code::ok;
 }
 
@@ -88,7 +99,7 @@ int run_set(invocation& cli, const set_options& o) {
 
 void build_chat_set(CLI::App& app, invocation& cli) {
   auto o = std::make_shared<set_options>();
-  auto* sub = of_conversation(app, "set", "set what its agent may do unasked, its model and its mode", o->who);
+  auto* sub = of_conversation(app, "set", "set what its agent may do unasked, its model and its mode; without an option, show them", o->who);
   add_options(*sub, o->settings);
   option(*sub, "--forget", o->forget, "take back this pattern, so that a person is asked again (repeatable)", argument::pattern);
   on_run(*sub, cli, [o, &cli] { return run_set(cli, *o); });

@@ -207,6 +207,19 @@ TEST_CASE("what the agent of a conversation asks by ask_person is asked in its t
   CHECK(c.node.ctl_json({"approvals"}).empty());
 }
 
+TEST_CASE("chat set without an option shows what is set and says when nothing was to be taken back") {
+  chat_node c;
+  const auto id = c.conversation();
+  REQUIRE(c.node.ctl({"chat", "set", id, "--allow", "Read"}).status == 0);
+  const auto shown = c.node.ctl({"chat", "set", id});
+  CHECK(shown.status == 0);
+  CHECK(shown.out.find("permissions ask\n  allowed unasked: Read\n") != std::string::npos);
+  CHECK(c.node.ctl_json({"chat", "set", id}).at("allowed") == json::array({"Read"}));
+  const auto nothing = c.node.ctl({"chat", "set", id, "--forget", "Readx"});
+  CHECK_MESSAGE(nothing.err.find("nothing was taken back by --forget Readx") != std::string::npos, nothing.err);
+  CHECK(c.node.ctl({"chat", "set", id, "--forget", "Read"}).err.empty());
+}
+
 TEST_CASE("down names the conversations that are at work, asks a person at a terminal, and says whose turn it has ended") {
   chat_node c;
   const auto id = c.conversation("ask me"), idle = c.conversation();
@@ -256,7 +269,9 @@ TEST_CASE("a script starts a conversation sends to it reads on from a cursor ren
   CHECK(c.node.ctl_json({"chat", "set", id, "--permissions", "plan", "--allow", "Read"}).at("permissions") == "plan");
   CHECK(c.row(id).at("allowed") == json::array({"Read"}));
   CHECK(c.node.ctl_json({"chat", "rename", id, "another", "title"}).at("title") == "another title");
-  CHECK(c.node.ctl({"chat", "list"}).out.find("another title") != std::string::npos);
+  const auto list = c.node.ctl({"chat", "list"}).out;
+  CHECK(list.find("another title") != std::string::npos);
+  CHECK(list.find("$0.0200") != std::string::npos);
   const auto exported = c.node.ctl_json({"chat", "export", id});
   CHECK(exported.at("conversation").at("id") == id);
   CHECK(exported.at("items").size() == before.size() + later.size());
