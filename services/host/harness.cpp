@@ -26,10 +26,15 @@ std::string named(const std::string& name, const std::vector<std::string>& envir
   return {};
 }
 
-/// What starts the agent. swarm-mcp puts the alias unquoted into a shell script, so it may carry arguments.
-std::vector<std::string> launcher(const std::string& agent, const std::vector<std::string>& environment) {
+/// What starts the agent in its program's place; empty = nothing does. swarm-mcp puts the alias unquoted into a shell script, so it may carry
+/// arguments.
+std::vector<std::string> chosen_launcher(const std::string& agent, const std::vector<std::string>& environment) {
   std::istringstream words{variable(environment, domain::launcher_variable(agent))};
-  std::vector<std::string> out{std::istream_iterator<std::string>{words}, {}};
+  return {std::istream_iterator<std::string>{words}, {}};
+}
+
+std::vector<std::string> launcher(const std::string& agent, const std::vector<std::string>& environment) {
+  auto out = chosen_launcher(agent, environment);
   if (out.empty())
     out.push_back(agent);
   return out;
@@ -61,10 +66,13 @@ bool is_structured(const v1::Dispatch& d) { return d.structured(); }
 bool is_structured(const v1::RequestSpawn&) { return false; }
 
 /// Its driver looks for the program again at each start; a caller without PATH leaves it to the node.
-std::optional<v1::Refusal> check_conversation(const v1::StartConversation& s, const std::vector<std::string>& environment) {
+std::optional<v1::Refusal> check_conversation(v1::StartConversation& s, const std::vector<std::string>& environment) {
   std::error_code ec;
   if (!s.directory().empty() && !std::filesystem::is_directory(s.directory(), ec))
     return no_directory(s.directory());
+  if (domain::is_agent(s.harness()) && s.argv().empty())
+    for (const auto& word : chosen_launcher(s.harness(), environment))
+      s.add_argv(word);
   const bool is_named = !s.argv().empty();
   if (!domain::is_agent(s.harness()) || (!is_named && variable(environment, "PATH").empty()))
     return std::nullopt; // the store knows which agents there are
@@ -140,7 +148,7 @@ std::optional<v1::Refusal> check_harness(v1::Command& cmd, const std::vector<std
   if (cmd.has_dispatch() && cmd.dispatch().worktree())
     return domain::refusal(v1::Refusal::INVALID, concat({"A worktree is made for a worker: name its harness, one of ", domain::harness_names()}));
   if (cmd.has_start_conversation())
-    return check_conversation(cmd.start_conversation(), environment);
+    return check_conversation(*cmd.mutable_start_conversation(), environment);
   if (cmd.has_request_spawn())
     return prepare(*cmd.mutable_request_spawn(), cmd.scope(), environment);
   return std::nullopt;

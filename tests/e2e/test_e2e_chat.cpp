@@ -207,6 +207,17 @@ TEST_CASE("what the agent of a conversation asks by ask_person is asked in its t
   CHECK(c.node.ctl_json({"approvals"}).empty());
 }
 
+TEST_CASE("a conversation starts the program that SWARM_HARNESS_CLAUDE names in place of the agent") {
+  chat_node c;
+  run_options wrapped;
+  wrapped.env = {{"SWARM_HARNESS_CLAUDE", c.agent.string()}};
+  const std::string id = c.node.ctl_json({"chat", "new", "--harness", "claude", "--detach", "hello"}, wrapped).at("id");
+  REQUIRE(c.reaches(id, "idle"));
+  CHECK(only(c.read({id}), "text").at("text") == "heard: hello");
+  wrapped.env = {{"SWARM_HARNESS_CLAUDE", "/nope/claude"}};
+  CHECK(c.node.ctl({"chat", "new", "--harness", "claude", "--detach", "hello"}, wrapped).status == 1);
+}
+
 TEST_CASE("chat set without an option shows what is set and says when nothing was to be taken back") {
   chat_node c;
   const auto id = c.conversation();
