@@ -29,12 +29,11 @@ constexpr right whoever_has_a_command{
   .all = {p::OPERATOR, p::SESSION, p::NODE, p::AGENT},
   .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
-// What a session sees of them is its own: so an orphan is refused, and not shown a list in which they are missing.
 constexpr right who_reads_approvals{
-  .all = {p::OPERATOR, p::NODE},
-  .own = {p::SESSION},
+  .all = {p::OPERATOR, p::SESSION, p::NODE},
   .with = {{{p::DEVICE, "approve"}, {p::GATEWAY, "approve"}, {p::DEVICE, "chat"}, {p::GATEWAY, "chat"}}},
 };
+// What a session sees of them is its own: so an orphan is refused, and not shown a list in which they are missing.
 constexpr right who_reads_conversations{
   .all = {p::OPERATOR, p::NODE},
   .own = {p::SESSION},

@@ -110,20 +110,32 @@ std::vector<v1::Approval> approvals_in(const invocation& cli, const std::string&
   return out;
 }
 
-/// A person is asked in every scope, unless one was named. A session sees its own.
-bool asks_everywhere(const invocation& cli) {
-  if (!cli.flags.scope.empty() || !cli.named_actor_id().empty())
-    return false;
+v1::Principal::Kind kind_of_caller(const invocation& cli) {
   try {
-    return cli.node().admin.explain().principal().kind() == v1::Principal::OPERATOR;
+    return cli.node().admin.explain().principal().kind();
   } catch (const call_failed& f) {
     if (!f.is_refusal())
       throw;
-    return false; // a node of a version that cannot say
+    return v1::Principal::KIND_UNSPECIFIED; // a node of a version that cannot say
   }
 }
 
+/// A person is asked in every scope, unless one was named. A session sees its own.
+bool asks_everywhere(const invocation& cli) {
+  return cli.flags.scope.empty() && cli.named_actor_id().empty() && kind_of_caller(cli) == v1::Principal::OPERATOR;
+}
+
+/// An orphan sees next to nothing: an empty list would say that nobody asks. It is told why, in the node's words.
+void refuse_orphan(const invocation& cli) {
+  if (kind_of_caller(cli) != v1::Principal::ORPHAN)
+    return;
+  auto not_for_it = cli.query();
+  not_for_it.mutable_list_conversations()->set_open_only(true);
+  cli.ask(not_for_it);
+}
+
 std::vector<std::string> scopes_asked(const invocation& cli) {
+  refuse_orphan(cli);
   const auto here = cli.scope();
   if (!asks_everywhere(cli))
     return {here};

@@ -131,7 +131,9 @@ struct list_options {
 
 std::vector<v1::Conversation> conversations_of(const invocation& cli, const list_options& o) {
   std::vector<v1::Conversation> out;
-  const auto scopes = o.all_scopes ? all_scopes(cli, "chat list") : std::vector{cli.scope()};
+  auto scopes = o.all_scopes ? all_scopes(cli, "chat list") : std::vector<std::string>{};
+  if (scopes.empty())
+    scopes.push_back(cli.scope());
   std::size_t refused = 0;
   for (const auto& scope : scopes) {
     auto q = cli.query();

@@ -69,7 +69,7 @@ bool may_query(principal_kind kind, const words& grants, const std::string& quer
     case p::NODE: return true;
     case p::OPERATOR:
     case p::SESSION: return query != "resolve_token";
-    case p::ORPHAN: return query != "resolve_token" && of_conversations.count(query) == 0;
+    case p::ORPHAN: return query != "resolve_token" && (query == "list_approvals" || of_conversations.count(query) == 0);
     case p::AGENT: return private_queries.count(query) == 0;
     case p::DEVICE:
     case p::GATEWAY: return query == "list_approvals" && grants.count("approve") > 0;
