@@ -56,6 +56,8 @@ public:
   chat_question(v1::Approval, std::string body);
 
   const v1::Approval& approval() const noexcept { return approval_; }
+  /// It has choices with numbers.
+  bool takes_numbers() const noexcept { return !parts_.empty() || (!choices_.empty() && choices_.front().key == '1'); }
   /// What is asked now. With 0 as the time nothing is said of a deadline.
   chat_text lines(std::int64_t unix_ms) const;
   /// The keys that count, before what is typed.

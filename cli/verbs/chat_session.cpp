@@ -97,7 +97,7 @@ void chat_session::take_request(const v1::ConversationItem& item) {
   }
   forget(id);
   auto text = lines_.of(end);
-  if (live_ && !id.empty() && !mine_.contains(id))
+  if (live_ && !id.empty() && !mine_.contains(id) && item.state() != "withdrawn")
     for (auto& line : text)
       line.text += "  (decided elsewhere)";
   show(text);
@@ -365,7 +365,8 @@ void chat_session::submit() {
   if (answer_by_line())
     return draw();
   auto text = editor_.take();
-  const bool is_late = gone_ && gone_->are_keys(text);
+  // Of several choices that were typed one after the other none was a line of keys.
+  const bool is_late = gone_ && (gone_->are_keys(text) || (gone_->takes_numbers() && text.find_first_not_of("123456789") == text.npos));
   gone_.reset();
   if ((std::exchange(stale_words_, false) || is_late) && !text.empty())
     return show({{colour::yellow, "! not sent: it was an answer, and somebody else has decided; the arrow up brings it back"}});
@@ -443,7 +444,8 @@ void chat_session::left(bool is_sending) {
 void chat_session::away(bool is_away) {
   if (std::exchange(away_, is_away) == is_away)
     return;
-  show({{colour::yellow, is_away ? "! the node is away; this goes on when it is back, and the agent goes on meanwhile" : "! the node is back"}});
+  show({{colour::yellow,
+         is_away ? "! the node is away; this goes on when it is back. Unless it was stopped, the agent goes on meanwhile" : "! the node is back"}});
   draw();
 }
 

@@ -285,6 +285,31 @@ TEST_CASE("words for an answer that somebody else gives meanwhile are not sent t
   CHECK(a.wishes[1].text == "because it is dangerous");
 }
 
+TEST_CASE("numbers that were typed at a question which somebody else answers are no prompt") {
+  attached a;
+  a.question(1'000, R"({"questions":[{"question":"A?","options":[{"label":"x"},{"label":"y"}]}]})", {"a", "y"});
+  a.type("2", 5'000);
+  a.type("1", 5'010);
+  a.type("3", 5'020);
+  auto i = a.item(v1::CONVERSATION_QUESTION, "n2", "");
+  i.set_state("answered");
+  i.set_approval_id("abcd1234-2");
+  a.take(i);
+  a.type("\r", 6'000);
+  CHECK(a.wishes.empty());
+  CHECK(a.screen().find("! not sent: it was an answer") != std::string::npos);
+}
+
+TEST_CASE("what is withdrawn has been decided by nobody") {
+  attached a;
+  a.permission(1'000);
+  auto i = a.item(v1::CONVERSATION_PERMISSION, "n1", "");
+  i.set_state("withdrawn");
+  a.take(i);
+  CHECK(a.bytes.find("permission: withdrawn: Bash: rm x") != std::string::npos);
+  CHECK(a.bytes.find("decided elsewhere") == std::string::npos);
+}
+
 TEST_CASE("what somebody else has decided is shown, and is not asked any more") {
   attached a;
   a.permission(1'000);
