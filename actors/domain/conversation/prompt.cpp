@@ -67,7 +67,9 @@ bool is_media_type(std::string_view type) {
 std::optional<v1::Reply> check_attachments(const v1::SendPrompt& s) {
   if (s.attachments_size() > static_cast<int>(limits::prompt_attachments_max))
     return refuse(v1::Refusal::INVALID, "A prompt has at most " + std::to_string(limits::prompt_attachments_max) + " images and files");
+  auto bytes = s.prompt().size();
   for (const auto& a : s.attachments()) {
+    bytes += a.bytes();
     if (a.digest().size() != digest_bytes)
       return refuse(v1::Refusal::INVALID, "The digest of an attachment is its SHA-256, 32 bytes");
     if (!is_file_name(a.name()))
@@ -79,6 +81,10 @@ std::optional<v1::Reply> check_attachments(const v1::SendPrompt& s) {
       return refuse(v1::Refusal::INVALID,
                     "An attachment has 1 byte to " + std::to_string(limits::conversation_blob_bytes_max() / limits::mib) + " MiB");
   }
+  if (bytes > limits::driver_prompt_bytes_max) // its driver would refuse it, at its turn
+    return refuse(v1::Refusal::INVALID,
+                  "A prompt has at most " + std::to_string(limits::driver_prompt_bytes_max / limits::mib) +
+                    " MiB with its images and files. Send fewer of them, or put them into the agent's directory and say their paths.");
   return std::nullopt;
 }
 

@@ -96,6 +96,19 @@ TEST_CASE("a blank prompt is refused, also the first one") {
   CHECK(w.prompts(id).size() == 1);
 }
 
+TEST_CASE("files that are together more than a driver takes are refused before they wait for their turn") {
+  conversation_world w;
+  auto id = w.idle();
+  auto half = image();
+  half.set_bytes(limits::driver_prompt_bytes_max / 2);
+  const auto much = say_with(w, id, half, 2); // and four letters
+  CHECK(much.refusal().code() == refusal::INVALID);
+  CHECK(much.refusal().text().find("20 MiB") != std::string::npos);
+  CHECK(w.prompts(id).empty());
+  half.set_bytes(limits::driver_prompt_bytes_max / 2 - 2);
+  CHECK_FALSE(say_with(w, id, half, 2).has_refusal());
+}
+
 TEST_CASE("an attachment without a digest, with a path for a name, of no type or of no size is refused") {
   conversation_world w;
   auto id = w.idle();
