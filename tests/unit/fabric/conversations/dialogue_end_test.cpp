@@ -61,7 +61,7 @@ struct ending_world {
   }
 };
 
-void log(log_tail& tail, std::uint64_t seq, v1::ConversationItem item) {
+void keep(log_tail& tail, std::uint64_t seq, v1::ConversationItem item) {
   item.set_last(true);
   take_frame(tail, 1,
              {.generation = 1, .driver_seq = seq, .at_ms = 1, .kind = static_cast<std::uint32_t>(item.kind()), .body = item.SerializeAsString()});
@@ -90,18 +90,18 @@ v1::ConversationItem turn(const std::string& state) {
 /// A turn whose end was logged, and not told to the store.
 log_tail ended_turn() {
   log_tail tail;
-  log(tail, 1, turn("started"));
+  keep(tail, 1, turn("started"));
   v1::ConversationItem text;
   text.set_kind(v1::CONVERSATION_TEXT);
   text.set_id("t");
   text.set_body("all green");
-  log(tail, 2, text);
+  keep(tail, 2, text);
   auto end = turn("ended");
   end.mutable_usage()->set_turns(1);
   end.mutable_usage()->set_output_tokens(7);
   end.mutable_usage()->set_cost_known(true);
   end.mutable_usage()->set_cost_usd(0.25);
-  log(tail, 3, end);
+  keep(tail, 3, end);
   return tail;
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("a prompt that may be given when its driver ends is noted once in the 
   CHECK(w.items[0].body() == "Its driver ended before it told whether the agent has it" + words);
   // Nor does the next start of the node note it again.
   log_tail tail;
-  log(tail, 0, w.items[0]);
+  keep(tail, 0, w.items[0]);
   w.row.set_generation(2);
   CHECK(unfinished(w.row, {1, tail, 2}, {prompt(v1::Prompt::UNKNOWN)}, "both are gone", 9).empty());
 }
@@ -210,7 +210,7 @@ TEST_CASE("a turn whose end the log has is not told by the node when the row kno
     auto tail = ended_turn();
     auto next = turn("started");
     next.set_id("2");
-    log(tail, 4, next);
+    keep(tail, 4, next);
     w.begin(tail);
   }
   w.talk->driver_ended("both died", 9);
