@@ -250,6 +250,9 @@ private:
       leaving_ = true;
       std::erase_if(wishes_, [](const auto& w) { return is_look(w.what); });
       out = !wishes_.empty() || (granting_ && !is_look(*granting_));
+      const auto is_typed = [](chat_wish::kind k) { return k == chat_wish::kind::prompt || k == chat_wish::kind::decide; };
+      sends_typed_ =
+        (granting_ && is_typed(*granting_)) || std::any_of(wishes_.begin(), wishes_.end(), [&](const auto& w) { return is_typed(w.what); });
       gives_up_ = gives_up_ || !out;
     }
     changed_.notify_all();
@@ -266,7 +269,7 @@ private:
   /// Waits until that has been sent or has failed, or the person gives it up.
   void send_the_rest() {
     const auto is_sending = leave();
-    session_.left(is_sending);
+    session_.left(is_sending, sends_typed_);
     if (!is_sending)
       cli_.node().coordination.cancel();
     std::array<pollfd, 3> fds{pollfd{STDIN_FILENO, POLLIN, 0}, pollfd{signal_pipe[0], POLLIN, 0}, pollfd{wake_, POLLIN, 0}};
@@ -385,6 +388,7 @@ private:
   std::deque<news> news_;                   // guarded by mutex_
   std::deque<chat_wish> wishes_;            // guarded by mutex_
   std::optional<chat_wish::kind> granting_; // guarded by mutex_
+  bool sends_typed_ = false;                // of leave()
   std::atomic<bool> leaving_ = false;
   std::atomic<bool> gives_up_ = false;
   std::atomic<bool> has_asked_all_ = false;

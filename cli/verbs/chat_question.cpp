@@ -96,7 +96,9 @@ std::string deadline_text(const v1::Approval& a, std::int64_t unix_ms) {
   const auto left = time_left(a, unix_ms);
   if (left.empty() || a.decided_at_ms() != 0)
     return {};
-  return concat({a.conversation_id().empty() ? "nobody waits for it in " : "denied in ", left, ", unless somebody decides"});
+  // A question by ask_person, also when it is shown as a conversation's, denies nothing.
+  const bool ends_unanswered = a.conversation_id().empty() || (a.kind() == v1::Approval::QUESTION && a.native_id().empty());
+  return ends_unanswered ? concat({"expires in ", left, " without an answer"}) : concat({"denied in ", left, ", unless somebody decides"});
 }
 
 chat_question::chat_question(v1::Approval a, std::string body)

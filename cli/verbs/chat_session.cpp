@@ -435,10 +435,10 @@ void chat_session::failed(const chat_wish& wish, const std::string& why, bool ma
   show(text);
 }
 
-void chat_session::left(bool is_sending) {
+void chat_session::left(bool is_sending, bool what_was_typed) {
   has_left_ = true;
   if (is_sending)
-    show({{colour::dim, "  sending what you typed; ^C gives up"}});
+    show({{colour::dim, what_was_typed ? "  sending what you typed; ^C gives up" : "  interrupting; ^C gives up"}});
 }
 
 void chat_session::away(bool is_away) {

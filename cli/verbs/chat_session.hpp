@@ -57,7 +57,7 @@ public:
   /// A wish was refused, or nobody knows what became of it.
   void failed(const chat_wish&, const std::string& why, bool may_have_arrived = false);
   /// The person has left; what was typed before may still be on its way.
-  void left(bool is_sending);
+  void left(bool is_sending, bool what_was_typed = true);
   /// What was said before has been shown, and what waits for a decision is looked for.
   bool is_live() const noexcept { return live_; }
   /// Of that something has failed.

@@ -111,9 +111,11 @@ TEST_CASE("a question of ask_person is asked in the attached terminal and its en
   asked.set_action_digest(sha256(asked.body()));
   asked.add_options("now");
   asked.add_options("later");
+  asked.set_deadline_ms(1'000'000 + 61'000);
   a.now = 1000;
   a.session.found(asked);
   CHECK(a.bytes.find("? Deploy now?  [abcd1234]") != std::string::npos);
+  CHECK(a.bytes.find("expires in 1 min 0 s without an answer") != std::string::npos);
   a.press("2", 2000);
   REQUIRE(a.wishes.size() == 1);
   CHECK(a.wishes[0].decision.option() == "later");
@@ -380,6 +382,13 @@ TEST_CASE("Ctrl-C at rest interrupts nothing, also after a prompt that was refus
   a.type("\x03", 5'000);
   CHECK(a.wishes.size() == 1);
   CHECK(a.screen().find("  nothing runs") != std::string::npos);
+}
+
+TEST_CASE("who leaves right after an interrupt is not told that words are being sent") {
+  attached a;
+  a.session.left(true, false);
+  CHECK(a.screen().find("  interrupting; ^C gives up") != std::string::npos);
+  CHECK(a.screen().find("what you typed") == std::string::npos);
 }
 
 TEST_CASE("what was typed and fails after the person has left is said and remembered") {
