@@ -108,7 +108,8 @@ int run_new(invocation& cli, const new_options& o) {
 }
 
 void build_new(CLI::App& app, invocation& cli) {
-  auto* sub = app.add_subcommand("new", "start a conversation; at a terminal this attaches to it, else it follows the first turn");
+  auto* sub = app.add_subcommand("new", "start a conversation; at a terminal this attaches to it, else it follows the first turn. A command after -- "
+                                        "is started in the place of the agent's program");
   auto o = std::make_shared<new_options>();
   words(*sub, "text", o->text, "the first prompt; without one the agent waits");
   option(*sub, "--harness", o->harness, "the agent (claude)", argument::driven);
