@@ -236,7 +236,10 @@ TEST_CASE("chat set says what the agent may do unasked and for how long") {
   CHECK(body.forget(0) == "Write");
   CHECK(body.model() == "m");
   CHECK(ctl.screen.out == "conversation c0ffee00: permissions auto\n  allowed unasked: Bash(make)\n");
-  CHECK(ctl.run({"chat", "set", "c0ffee"}) == code::usage);
+  const auto sent = ctl.node.commands.size();
+  CHECK(ctl.run({"chat", "set", "c0ffee"}) == code::ok); // shows the same
+  CHECK(ctl.screen.out == "conversation c0ffee00: permissions auto\n  allowed unasked: Bash(make)\n");
+  CHECK(ctl.node.commands.size() == sent);
   CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "all"}) == code::usage);
   CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "ask", "--for", "2h"}) == code::usage);
   CHECK(ctl.run({"chat", "set", "c0ffee", "--permissions", "auto", "--for", "soon"}) == code::usage);
