@@ -130,7 +130,9 @@ v1::Command make_command(const invocation& cli, const dispatch_options& o, const
 
 void check_structured(const dispatch_options& o, const std::string& harness) {
   permissions_of(o.permissions);
-  if (!o.permissions.empty() && !o.structured)
+  // Whether an agent works in a conversation without being told to, its node knows.
+  const bool is_none = o.terminal || o.pipes || o.worktree || harness.empty() || harness == "exec";
+  if (!o.permissions.empty() && !o.structured && is_none)
     throw usage("--permissions is for a conversation: add --structured");
   if (o.structured && o.terminal)
     throw usage("--structured and --terminal exclude each other");

@@ -218,6 +218,23 @@ TEST_CASE("a conversation starts the program that SWARM_HARNESS_CLAUDE names in 
   CHECK(c.node.ctl({"chat", "new", "--harness", "claude", "--detach", "hello"}, wrapped).status == 1);
 }
 
+TEST_CASE("a node that takes agents into conversations by itself takes the permissions of a dispatch that does not say so") {
+  chat_node c;
+  const words line{"dispatch", "hello", "--harness", "claude", "--permissions", "auto-edit", "--detach", "--json"};
+  run_options wrapped;
+  wrapped.env = {{"SWARM_HARNESS_CLAUDE", c.agent.string()}};
+  const auto refused = c.node.ctl(line, wrapped);
+  CHECK(refused.status == 1);
+  CHECK_MESSAGE(refused.err.find("Add --structured") != std::string::npos, refused.err);
+  REQUIRE(c.node.ctl({"down", "--yes"}).status == 0);
+  std::ofstream{c.node.dir().config_file()} << "[workers]\nstructured = true\n";
+  REQUIRE(c.node.ctl({"up"}).status == 0);
+  REQUIRE(c.node.ctl(line, wrapped).status == 0);
+  const auto all = c.node.ctl_json({"chat", "list", "--all"});
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].at("permissions") == "auto-edit");
+}
+
 TEST_CASE("chat set without an option shows what is set and says when nothing was to be taken back") {
   chat_node c;
   const auto id = c.conversation();

@@ -80,6 +80,8 @@ private:
     if (d_.structured())
       if (auto r = check_structured())
         return r;
+    if (!d_.structured() && d_.permissions() != v1::Conversation::PERMISSIONS_UNSPECIFIED)
+      return refuse(v1::Refusal::INVALID, "Permissions are for a conversation, and this worker is in none. Add --structured, or leave them out.");
     if (d_.harness().empty())
       return std::nullopt;
     return check_worker(described_, tx_.scope());

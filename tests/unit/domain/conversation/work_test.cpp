@@ -53,6 +53,10 @@ TEST_CASE("a structured worker is an agent on pipes alone, on its own node, with
   CHECK(refused([](auto& d) { d.clear_harness(); }) == refusal::INVALID);
   CHECK(refused([](auto& d) { d.set_harness("codex"); }) == refusal::INVALID);
   CHECK(refused([](auto& d) { d.set_worktree(true); }) == refusal::INVALID);
+  CHECK(refused([](auto& d) {
+          d.set_structured(false);
+          d.set_permissions(conversation::PLAN); // nobody would keep to them
+        }) == refusal::INVALID);
   CHECK(refused([](auto& d) { d.set_pipes(true); }) == refusal::INVALID);
   CHECK(refused([](auto& d) {
           d.set_on("b");
