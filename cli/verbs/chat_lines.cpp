@@ -64,9 +64,17 @@ chat_text user_lines(const v1::ConversationItem& item) {
   return out;
 }
 
+/// Indented JSON says nothing in its first line.
+std::string in_one_line(std::string_view text) {
+  constexpr std::size_t parsed_bytes_max = 64 * 1024;
+  const bool may_be_json = text.size() <= parsed_bytes_max && (text.starts_with("{\n") || text.starts_with("[\n"));
+  const auto value = may_be_json ? domain::parse_json(text) : std::nullopt;
+  return value ? mcp::dump(*value, -1) : std::string{text};
+}
+
 chat_text result_lines(const v1::ConversationItem& item, const std::string& tool) {
   const bool is_text = item.media_type().empty() || item.media_type().starts_with("text/") || item.media_type() == "application/json";
-  const auto what = is_text ? cut(trimmed(item.body())) : concat({item.media_type(), ", ", byte_count(item.body().size())});
+  const auto what = is_text ? cut(in_one_line(trimmed(item.body()))) : concat({item.media_type(), ", ", byte_count(item.body().size())});
   return {{item.failed() ? colour::red : colour::green,
            concat({item.nested() ? "    " : "  ", item.failed() ? "failed" : "ok", tool.empty() ? "" : " ", tool, what.empty() ? "" : ": ", what})}};
 }

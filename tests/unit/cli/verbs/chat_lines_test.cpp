@@ -31,6 +31,10 @@ TEST_CASE("a tool is one line for its call, with what matters of its input, and 
   auto result = item(v1::CONVERSATION_TOOL_RESULT, "", "first\nsecond");
   result.set_of("i");
   CHECK(shown(lines.of(result)) == "  ok Bash: first …\n");
+  result.set_body("{\n  \"state\": \"open\",\n  \"answer\": null\n}\n");
+  CHECK(shown(lines.of(result)) == "  ok Bash: {\"state\":\"open\",\"answer\":null}\n");
+  result.set_body("{\n  that is none\n}");
+  CHECK(shown(lines.of(result)) == "  ok Bash: { …\n");
   result.set_failed(true);
   result.set_body("");
   CHECK(shown(lines.of(result)) == "  failed Bash\n");
