@@ -510,6 +510,25 @@ export const conversationChecks = {
     at.swarmctl('unlock', 'theirs.txt', '--as', peer);
   }),
 
+  "what its user's own settings let it do unasked is asked in a conversation": async (at) => {
+    const file = join(at.home, '.claude/settings.json');
+    const before = readFileSync(file, 'utf8');
+    writeFileSync(file, JSON.stringify({ ...JSON.parse(before), permissions: { defaultMode: 'acceptEdits' } }));
+    try {
+      await talking(
+        async (talk) => {
+          await talk.run(at.steps(at.write('settings.txt', 'unasked\n')));
+          check(at.read('settings.txt') === undefined, 'settings.txt is there');
+          check(talk.of('permission', 'deny').length === 1, 'no permission was denied');
+        },
+        '--permissions',
+        'deny',
+      )(at);
+    } finally {
+      writeFileSync(file, before);
+    }
+  },
+
   'another model is taken at once, and after the agent has started again': talking(async (talk, at) => {
     await talk.run(say('one'));
     at.swarmctl('chat', 'set', talk.id, '--model', 'claude-fake-2');
