@@ -36,8 +36,8 @@ const WAIT_MS = 60000;
 const TEXT_MAX = 60; // of a description in the answer to initialize
 const FLAGS = ['--print', '--input-format', 'stream-json', '--output-format', 'stream-json', '--verbose', '--permission-prompt-tool', 'stdio'];
 const HOOKS = {
-  PreToolUse: [{ matcher: 'Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*', hookCallbackIds: ['before'], timeout: 10, onFailure: 'block' }],
-  PostToolUse: [{ matcher: 'Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*', hookCallbackIds: ['after'], timeout: 10 }],
+  PreToolUse: [{ matcher: '.*', hookCallbackIds: ['before'], timeout: 10, onFailure: 'block' }],
+  PostToolUse: [{ matcher: 'Write|Edit|MultiEdit|NotebookEdit|Bash|Monitor|mcp__.*', hookCallbackIds: ['after'], timeout: 10 }],
 };
 // A PNG of one black pixel.
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==';
