@@ -73,6 +73,16 @@ void stop_waiting(transaction& tx, const conversation& c, const std::string& why
       move_prompt(tx, p, prompt_row::UNDELIVERABLE, why);
 }
 
+/// Nobody has any of it yet, so there is nothing that ends.
+v1::Reply hold_queue(transaction& tx, conversation c) {
+  c.set_held(true);
+  if (c.state() == conversation::STARTING)
+    c.set_state(conversation::SUSPENDED); // the next prompt that its driver may give starts the agent
+  put_changed(tx, c);
+  tx.event("conversation.interrupted", c.id(), {{"turn", ""}, {"interrupts", c.interrupts()}});
+  return conversation_reply(std::move(c));
+}
+
 /// With all that was said; what it has cost stays.
 void forget_conversation(transaction& tx, const conversation& c) {
   tx.erase(c);
@@ -230,7 +240,7 @@ v1::Reply interrupt_conversation(transaction& tx, const v1::InterruptConversatio
   // Also what the driver may have, but no turn has yet.
   const auto waiting = tx.find<prompt_row>({.scope = tx.scope(), .conversation_id = c->id(), .retired = false});
   if (c->open_turn().empty() && std::none_of(waiting.begin(), waiting.end(), [](const auto& p) { return is_given(p); }))
-    return conversation_reply(std::move(*c));
+    return waiting.empty() || c->held() ? conversation_reply(std::move(*c)) : hold_queue(tx, std::move(*c));
   c->set_interrupts(c->interrupts() + 1);
   c->set_held(true);
   c->clear_background_until_ms(); // its task is left to a person

@@ -115,6 +115,26 @@ TEST_CASE("an interrupt holds the queue until the next prompt, and counts only w
   CHECK_FALSE(w.row(id).held());
 }
 
+TEST_CASE("an interrupt holds what waits also before the driver is there") {
+  conversation_world w;
+  const auto id = w.start();
+  const auto first = w.prompts(id).front().id();
+  CHECK(has_event(w.run([&] {
+    auto cmd = w.command();
+    cmd.mutable_interrupt_conversation()->set_conversation_id(id);
+    return cmd;
+  }()),
+                  "conversation.interrupted"));
+  CHECK(w.row(id).held());
+  CHECK(w.row(id).interrupts() == 0);
+  CHECK(w.state(id) == conversation::SUSPENDED);
+  w.driver_runs(id);
+  CHECK(w.send(id, first).conversation().prompt().state() == prompt_row::QUEUED);
+  w.resume(id);
+  CHECK(w.state(id) == conversation::STARTING);
+  CHECK(w.send(id, first).conversation().prompt().state() == prompt_row::SENDING);
+}
+
 TEST_CASE("a stopped conversation takes no prompt until it is resumed, and gives back what waited") {
   conversation_world w;
   auto id = w.running();
