@@ -14,6 +14,8 @@ using conversation = v1::Conversation; // for the names of its states
 using prompt_row = v1::Prompt;
 
 constexpr std::size_t title_begin_bytes = 96;
+/// Of a conversation, with the words of those that its agent never got; and with or without words.
+constexpr std::uint64_t words_kept_max = 2 * limits::prompts_open_max, prompts_kept_max = 1'024;
 
 /// The first line that says something.
 std::string title_from(std::string_view prompt) {
@@ -154,6 +156,25 @@ bool queue_mail(transaction& tx, conversation& c, v1::Message& m) {
   return true;
 }
 
+/// An agent may be told without end what it does not take. What it has taken stands in the log.
+void forget_oldest_prompts(transaction& tx, const conversation& c) {
+  prompt_filter retired{.scope = tx.scope(), .conversation_id = c.id(), .retired = true};
+  retired.limit = 2;
+  for (const auto& p : tx.find<prompt_row>(retired))
+    if (p.number() + prompts_kept_max < c.prompts())
+      tx.erase(p);
+  if (c.prompts() <= words_kept_max)
+    return;
+  const auto oldest = c.prompts() - words_kept_max;
+  retired.after_number = oldest - 1;
+  retired.limit = 1;
+  for (auto& p : tx.find<prompt_row>(retired))
+    if (p.number() == oldest && !p.text().empty()) {
+      p.clear_text();
+      tx.put(std::move(p));
+    }
+}
+
 /// The agent never got it: it is mail again, which the agent finds when it looks, or which becomes a prompt once more.
 void give_mail_back(transaction& tx, const prompt_row& p) {
   auto m = p.message_id().empty() ? std::nullopt : tx.get<v1::Message>(key(p.scope(), std::stoull(p.message_id())));
@@ -207,6 +228,7 @@ prompt_row queue_prompt(transaction& tx, conversation& c, prompt_row p) {
   p.set_created_at_ms(tx.in().now_ms);
   p.set_changed_at_ms(tx.in().now_ms);
   tx.put(p);
+  forget_oldest_prompts(tx, c);
   if (c.title().empty())
     c.set_title(title_from(p.text()));
   return p;

@@ -304,6 +304,25 @@ TEST_CASE("a prompt that the agent never got keeps its words, and mail is unread
   CHECK(letter().delivered_at_ms() == 0);
 }
 
+TEST_CASE("of prompts that an agent never gets the newest keep their words and the oldest go altogether") {
+  conversation_world w;
+  const auto id = w.idle();
+  for (int n = 0; n < 100; ++n) {
+    const auto p = n == 0 ? w.prompts(id).front().id() : w.say(id);
+    w.send(id, p);
+    w.outcome(id, p, prompt_row::UNDELIVERABLE);
+  }
+  const auto all = w.prompts(id);
+  REQUIRE(all.size() == 100);
+  for (const auto& p : all)
+    CHECK(p.text().empty() == (p.number() <= 36));
+  auto row = w.row(id);
+  row.set_prompts(2'000);
+  w.rows.put(row);
+  w.say(id);
+  CHECK(w.prompts(id).front().number() == 3);
+}
+
 TEST_CASE("that mail was sent is said before what becomes of it") {
   conversation_world w;
   auto id = w.idle();
