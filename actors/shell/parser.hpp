@@ -110,6 +110,7 @@ private:
   void run_patch(word_list words);
   // programs.cpp
   bool run_file_program(const std::string& name, word_list words);
+  bool format(const std::string& name, word_list words);
   void add_below(const std::string& directory, const std::string& name);
   void make_directories(word_list operands);
   void mark(word_list words);

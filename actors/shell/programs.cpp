@@ -41,7 +41,42 @@ bool is_mode(const word& w) {
   return text.size() > 1 && text[0] == '-' && text[1] != '-' && text.find_first_not_of("-+=,rwxXstugoa0123456789") == text.npos;
 }
 
+/// What rewrites the files that it is given, or those below a directory.
+struct formatter {
+  std::string_view name;
+  std::string_view begins; // only with one of these words; empty = always
+  std::string_view looks;  // with one of these it only looks
+  std::string_view with_value = {};
+};
+constexpr formatter formatters[] = {
+  {"clang-format", " -i ", " --dry-run -n "},
+  {"gofmt", " -w ", ""},
+  {"goimports", " -w ", ""},
+  {"prettier", " --write -w ", " --check "},
+  {"black", "", " --check --diff ", "l"},
+  {"isort", "", " --check --check-only -c --diff "},
+  {"rustfmt", "", " --check "},
+  {"shfmt", " -w --write ", "", "ip"},
+};
+
 } // namespace
+
+bool script::format(const std::string& name, word_list words) {
+  const auto* known = std::find_if(std::begin(formatters), std::end(formatters), [&](const formatter& f) { return f.name == name; });
+  if (known == std::end(formatters))
+    return false;
+  auto has_one_of = [&](std::string_view list) {
+    return std::any_of(words.begin(), words.end(), [&](const word& w) { return list.find(concat({" ", plain(w.pattern), " "})) != list.npos; });
+  };
+  if (has_one_of(known->looks) || (!known->begins.empty() && !has_one_of(known->begins)))
+    return true;
+  add_all(read_arguments(words, 1,
+                         {.with_value = known->with_value,
+                          .long_with_value = {"--config", "--parser", "--style", "--line-length", "--ignore-path", "--edition", "--settings-path"}})
+            .operands,
+          0, true);
+  return true;
+}
 
 void script::add_below(const std::string& directory, const std::string& name) {
   if (!name.empty())
@@ -121,7 +156,7 @@ void script::wget(word_list words) {
   const auto* given = args.value({"-P", "--directory-prefix"});
   if (given && !given->known)
     return;
-  if (args.has({"-r", "--recursive", "-m", "--mirror", "-p", "--page-requisites"}))
+  if (args.has({"-r", "--recursive", "-m", "--mirror", "--page-requisites"}))
     return add_path(given ? plain(given->pattern) : ".", true);
   for (const auto& url : args.operands)
     if (url.known)
@@ -204,7 +239,7 @@ bool script::run_file_program(const std::string& name, word_list words) {
   else if (name == "rsync")
     rsync(words);
   else
-    return false;
+    return format(name, words);
   return true;
 }
 
