@@ -651,7 +651,7 @@ TEST_CASE("what is too long to be shown can be denied and not allowed") {
     big.add_options(o);
   a.now = 1'000;
   a.session.found(big);
-  CHECK(a.bytes.find("swarmctl decide abcd1234") != std::string::npos);
+  CHECK(a.bytes.find("swarmctl approvals abcd1234") != std::string::npos);
   a.press("a", 2'000);
   CHECK(a.wishes.empty());
   a.type("\x7f", 2'600);
