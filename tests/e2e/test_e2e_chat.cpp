@@ -220,7 +220,7 @@ TEST_CASE("a conversation starts the program that SWARM_HARNESS_CLAUDE names in 
 
 TEST_CASE("a node that takes agents into conversations by itself takes the permissions of a dispatch that does not say so") {
   chat_node c;
-  const words line{"dispatch", "hello", "--harness", "claude", "--permissions", "auto-edit", "--detach", "--json"};
+  const words line{"dispatch", "hello", "--harness", "claude", "--permissions", "plan", "--detach", "--json"};
   run_options wrapped;
   wrapped.env = {{"SWARM_HARNESS_CLAUDE", c.agent.string()}};
   const auto refused = c.node.ctl(line, wrapped);
@@ -232,7 +232,7 @@ TEST_CASE("a node that takes agents into conversations by itself takes the permi
   REQUIRE(c.node.ctl(line, wrapped).status == 0);
   const auto all = c.node.ctl_json({"chat", "list", "--all"});
   REQUIRE(all.size() == 1);
-  CHECK(all[0].at("permissions") == "auto-edit");
+  CHECK(all[0].at("permissions") == "plan"); // which holds also after the task
 }
 
 TEST_CASE("chat set without an option shows what is set and says when nothing was to be taken back") {
