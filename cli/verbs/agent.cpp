@@ -68,7 +68,7 @@ std::string place_of(const json& row) {
     return "pty=" + (row.at("pty").is_string() ? short_id(row["pty"].get<std::string>()) : std::string{"-"});
   return concat({"chat=", short_id(row["conversation"].get<std::string>()), row["model"].is_string() ? "  " + row["model"].get<std::string>() : "",
                  "  ", row["turns"].get<std::uint64_t>(), row["turns"] == 1 ? " turn" : " turns",
-                 row["cost_usd"].is_number() ? "  $" + fixed(row["cost_usd"].get<double>(), 2) : ""});
+                 row["cost_usd"].is_number() ? "  $" + fixed(row["cost_usd"].get<double>(), 4) : ""});
 }
 
 json shown(const v1::Session& s, const std::vector<v1::Spawn>& spawns) {

@@ -20,7 +20,7 @@ std::string what_it_does(const v1::Conversation& c) {
     out += "turn " + c.open_turn() + " is open, ";
   out += concat({c.usage().turns(), c.usage().turns() == 1 ? " turn" : " turns"});
   if (c.usage().cost_known())
-    out += ", $" + fixed(c.usage().cost_usd(), 2);
+    out += ", $" + fixed(c.usage().cost_usd(), 4);
   return out;
 }
 

@@ -305,7 +305,7 @@ TEST_CASE("agents shows the agent of a conversation beside those on terminals wi
     return q.has_list_conversations() ? before(q) : a;
   };
   REQUIRE(ctl.run({"agents"}) == code::ok);
-  CHECK(ctl.screen.out == "  5e551044  blocked  claude  chat=c0ffee00  opus  2 turns  $0.50  task=-  role:x\n");
+  CHECK(ctl.screen.out == "  5e551044  blocked  claude  chat=c0ffee00  opus  2 turns  $0.5000  task=-  role:x\n");
   REQUIRE(ctl.run({"agents", "--json"}) == code::ok);
   CHECK(ctl.out_json()[0]["conversation"] == whole_id);
   CHECK(ctl.out_json()[0]["turn"] == "3");
