@@ -95,6 +95,9 @@ inline constexpr std::size_t approval_action_bytes_max = 16 * kib;
 inline constexpr std::size_t approvals_open_per_session_max = 32;
 inline constexpr std::size_t approvals_ended_per_session_max = 256;
 inline constexpr std::size_t prompts_open_max = 32;
+/// Of a conversation: the newest prompts that keep their words though its agent never got them, and the newest that keep their rows.
+inline constexpr std::size_t prompts_words_kept_max = 64;
+inline constexpr std::size_t prompts_kept_max = 1'024;
 inline constexpr std::size_t grants_max = 16;
 inline constexpr milliseconds grant_time_max{hours{24 * 366}};
 inline constexpr std::size_t consumed_messages_max = 200;

@@ -272,7 +272,7 @@ bool core::rule(const internal::Request& request, const std::string& body, momen
 void core::take_hook(internal::FromDriver f, moment now) {
   auto& q = *f.mutable_hook_question();
   if (!q.after()) {
-    // No node is needed for what may not run, or is in nobody's way; it holds while there is none.
+    // The driver alone denies what may not run and passes what writes nothing, so that both also hold while the node is away.
     internal::HookAnswer answer;
     answer.set_question_id(q.id());
     answer.set_text(rules_.why_not_run(q));

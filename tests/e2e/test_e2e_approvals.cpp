@@ -60,7 +60,7 @@ TEST_CASE("an agent asks a person, waits, and gets the answer that is given with
   const auto answer = ann.reply_to(call).value();
   CHECK(answer.at("state") == "decided");
   CHECK(answer.at("answer") == "green");
-  // Whoever asks again hears the same. It is no mail: the call has brought it.
+  // The next call with the id returns the same answer. It is not mail, because the call has returned it.
   CHECK(ann.call("ask_person", {{"id", id}}).value().at("answer") == "green");
   CHECK(ann.call("poll_messages").text().find("is answered") == std::string::npos);
   CHECK(node.ctl({"decide", id, "red", "--digest", digest}).status == 1);

@@ -14,8 +14,6 @@ using conversation = v1::Conversation; // for the names of its states
 using prompt_row = v1::Prompt;
 
 constexpr std::size_t title_begin_bytes = 96;
-/// Of a conversation, with the words of those that its agent never got; and with or without words.
-constexpr std::uint64_t words_kept_max = 2 * limits::prompts_open_max, prompts_kept_max = 1'024;
 
 /// The first line that says something.
 std::string title_from(std::string_view prompt) {
@@ -161,11 +159,11 @@ void forget_oldest_prompts(transaction& tx, const conversation& c) {
   prompt_filter retired{.scope = tx.scope(), .conversation_id = c.id(), .retired = true};
   retired.limit = 2;
   for (const auto& p : tx.find<prompt_row>(retired))
-    if (p.number() + prompts_kept_max < c.prompts())
+    if (p.number() + limits::prompts_kept_max < c.prompts())
       tx.erase(p);
-  if (c.prompts() <= words_kept_max)
+  if (c.prompts() <= limits::prompts_words_kept_max)
     return;
-  const auto oldest = c.prompts() - words_kept_max;
+  const auto oldest = c.prompts() - limits::prompts_words_kept_max;
   retired.after_number = oldest - 1;
   retired.limit = 1;
   for (auto& p : tx.find<prompt_row>(retired))

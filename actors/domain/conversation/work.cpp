@@ -81,7 +81,7 @@ void stop_working(transaction& tx, conversation& c) {
   put_changed(tx, c);
 }
 
-/// Whoever has the task made once more asks for the same.
+/// A retry of the task asks for the same permissions.
 void note_permissions(transaction& tx, const std::string& task_id, conversation::Permissions permissions) {
   auto task = find_task(tx, task_id);
   if (!task || task->permissions() == permissions)

@@ -99,7 +99,7 @@ private:
     return check_loosening(tx_, d_.permissions());
   }
 
-  /// Of the conversation that works on it. A task that is made once more has those of the one before, as far as whoever asks may give them.
+  /// Of the conversation that works on the task. A retry has those of the task before, if its caller may give them.
   v1::Conversation::Permissions permissions() const {
     auto asked = d_.structured() ? d_.permissions() : v1::Conversation::PERMISSIONS_UNSPECIFIED;
     const auto old = d_.retry_of().empty() ? std::nullopt : find_task(tx_, d_.retry_of());

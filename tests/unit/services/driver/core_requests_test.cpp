@@ -182,7 +182,7 @@ TEST_CASE("when peers hold more than the driver knows, a write that nobody lets 
   CHECK(w.lines_with("\"permissionDecision\":\"deny\"") == 1);
 }
 
-TEST_CASE("a verdict about what the agent asked before under a hook's id is none about what it asks now") {
+TEST_CASE("a verdict on an earlier question does not answer a later one with the same hook id") {
   auto w = in_a_turn();
   const auto asks = [&](const std::string& path) {
     w.asks_hook("h", "Write", {{"file_path", path}});
